@@ -1,0 +1,1 @@
+"""Machines: config, plan, run folder, Dask, report. Imports `tasks`; `tasks` never imports this."""

@@ -1,0 +1,1 @@
+"""Readers of input formats, and the writer of the dataset store."""

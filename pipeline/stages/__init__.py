@@ -1,0 +1,1 @@
+"""The stages of a run: each reads finished steps, asks the pool, writes one step."""

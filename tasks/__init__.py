@@ -1,0 +1,1 @@
+"""Mathematics, and what travels to a worker. Never imports dask or `pipeline`."""

@@ -1,0 +1,65 @@
+"""Named errors: what is wrong, exactly where, and what to do next.
+
+Every error a user can cause derives from `LabelgroveError`; its class name is the stable code shown to the user,
+`exit_code` is what the command line returns. Arguments stay in `args`, so an error survives pickling back from a
+worker.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class LabelgroveError(Exception):
+    """Base of all named errors: `what` went wrong, `where` exactly, and a `hint` about what to do next."""
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, what: str, where: str = "", hint: str = "") -> None:
+        super().__init__(what, where, hint)
+        self.what, self.where, self.hint = what, where, hint
+
+    @property
+    def code(self) -> str:
+        return type(self).__name__
+
+    def __str__(self) -> str:
+        place = f" [{self.where}]" if self.where else ""
+        advice = f"\n  what to do: {self.hint}" if self.hint else ""
+        return f"{self.code}: {self.what}{place}{advice}"
+
+
+class UsageError(LabelgroveError):
+    """The command line or the config asks for something impossible."""
+
+    exit_code = 2
+
+
+class ParamError(UsageError):
+    """One parameter is outside its range: name, value, accepted values, reason."""
+
+    def __init__(self, name: str, value: object, accepted: str, why: str) -> None:
+        super().__init__(f"{name} = {value!r}: expected {accepted}, because {why}", where=name)
+        self.args = (name, value, accepted, why)
+
+
+class InputError(LabelgroveError):
+    """The input data cannot be trusted."""
+
+    exit_code = 3
+
+
+class ArtefactError(LabelgroveError):
+    """Something we wrote earlier is missing, damaged, unsafe or of an unknown version."""
+
+    exit_code = 4
+
+
+class ResourceError(LabelgroveError):
+    """Out of disk or memory."""
+
+    exit_code = 5
+
+
+class Diverged(LabelgroveError):
+    """Weights or objective became non-finite: the model is never written."""

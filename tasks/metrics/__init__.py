@@ -1,0 +1,1 @@
+"""Metrics: accuracy, hierarchical error, cost in vector operations."""

@@ -1,0 +1,47 @@
+"""The contract that every saved model keeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, Self
+
+from tasks.rows.base import Array, Rows
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The best classes of each row of a block.
+
+    classes      (n_rows, top) int32, best first, ties to the lower class; -1 where a model names fewer classes
+    scores       (n_rows, top) float32, NaN where classes is -1
+    evaluations  (n_rows,) int32: classifiers (dot products) really evaluated for the row
+    path         (n_rows, longest) int32 node ids from the root down, -1 padded; None for a flat model
+    """
+
+    classes: Array
+    scores: Array
+    evaluations: Array
+    path: Array | None = None
+
+
+class Model(Protocol):
+    """A trained model: ranks classes for any body of rows of its width."""
+
+    kind: ClassVar[str]  # the config's word: "ovr", "heshing", "flat-hash", "label-tree"
+    n_features: int
+    n_classes: int
+
+    def rank(self, rows: Rows, top: int) -> Ranking:
+        """The `top` best classes; never more memory than n_rows x n_classes of this block, in slices when large."""
+        ...
+
+    def header(self) -> dict[str, Any]:
+        """Everything of model.json except what the folder adds; plain JSON values."""
+        ...
+
+    def tensors(self) -> dict[str, Array]:
+        """Named arrays of weights.safetensors; C order."""
+        ...
+
+    @classmethod
+    def load(cls, header: dict[str, Any], tensors: dict[str, Array]) -> Self: ...

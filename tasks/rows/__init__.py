@@ -1,0 +1,11 @@
+"""One matrix of rows in several bodies, all with the same verbs: `X W`, `X' R`, take, decode.
+
+A learner never knows how its rows are stored.
+"""
+
+from tasks.rows.base import Rows
+from tasks.rows.csr import Csr
+from tasks.rows.dense import Dense
+from tasks.rows.pq import PqCodes
+
+__all__ = ["Csr", "Dense", "PqCodes", "Rows"]

@@ -1,0 +1,82 @@
+"""Sparse rows in compressed sparse row form."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numba
+import numpy as np
+
+from tasks.rows.base import Array, Rows
+
+
+@numba.njit(cache=True, nogil=True)
+def csr_scores(data: Array, indices: Array, indptr: Array, weights: Array, out: Array) -> None:
+    """out += X W. data (nnz,), indices (nnz,) int32, indptr (n_rows + 1,) int64, weights (n_features, n_outputs)."""
+    for i in range(indptr.size - 1):
+        row = out[i]
+        for p in range(indptr[i], indptr[i + 1]):
+            value = data[p]
+            source = weights[indices[p]]
+            for c in range(row.size):
+                row[c] += value * source[c]
+
+
+@numba.njit(cache=True, nogil=True)
+def csr_add_transposed(data: Array, indices: Array, indptr: Array, residuals: Array, factor: float, out: Array) -> None:
+    """out += factor * X' R, touching only the rows of `out` named in `indices`; factor has the dtype of `out`."""
+    for i in range(indptr.size - 1):
+        source = residuals[i]
+        for p in range(indptr[i], indptr[i + 1]):
+            value = factor * data[p]
+            row = out[indices[p]]
+            for c in range(source.size):
+                row[c] += value * source[c]
+
+
+class Csr(Rows):
+    """data (nnz,) float32 or float64; indices (nnz,) int32, ascending in a row; indptr (n_rows + 1,) int64."""
+
+    body: ClassVar[str] = "csr"
+
+    def __init__(self, data: Array, indices: Array, indptr: Array, n_features: int) -> None:
+        self.data, self.indices, self.indptr = data, indices, indptr
+        self.shape = (indptr.size - 1, n_features)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.data.nbytes + self.indices.nbytes + self.indptr.nbytes)
+
+    def scores(self, weights: Array) -> Array:
+        out = np.zeros((self.n_rows, weights.shape[1]), weights.dtype)
+        csr_scores(self.data.astype(weights.dtype, copy=False), self.indices, self.indptr, weights, out)
+        return out
+
+    def gradient(self, residuals: Array) -> Array:
+        out = np.zeros((self.n_features, residuals.shape[1]), residuals.dtype)
+        self.subtract_gradient(residuals, -1.0, out)
+        return out
+
+    def subtract_gradient(self, residuals: Array, step: float, weights: Array) -> None:
+        data = self.data.astype(weights.dtype, copy=False)
+        csr_add_transposed(data, self.indices, self.indptr, residuals, weights.dtype.type(-step), weights)
+
+    def take(self, index: Array) -> Csr:
+        starts, stops = self.indptr[index], self.indptr[np.asarray(index) + 1]
+        indptr = np.zeros(len(starts) + 1, np.int64)
+        np.cumsum(stops - starts, out=indptr[1:])
+        where = np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], stops - starts)
+        return Csr(self.data[where], self.indices[where], indptr, self.n_features)
+
+    def decoded(self) -> Csr:
+        return self
+
+    def to_array(self, dtype: type[np.floating[Any]] = np.float32) -> Array:
+        out = np.zeros(self.shape, dtype)
+        owner = np.repeat(np.arange(self.n_rows), np.diff(self.indptr))
+        np.add.at(out, (owner, self.indices), self.data.astype(dtype, copy=False))
+        return out
+
+    def squared_norms(self) -> Array:
+        owner = np.repeat(np.arange(self.n_rows), np.diff(self.indptr))
+        return np.bincount(owner, weights=self.data.astype(np.float64) ** 2, minlength=self.n_rows)

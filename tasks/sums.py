@@ -1,0 +1,28 @@
+"""Results that add: what a block returns, so that a tree of additions in block order gives the total."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import add
+from typing import Any
+
+FAN_IN = 8  # parts that one addition takes; part of the result's definition, because float sums depend on it
+
+
+def add_up(parts: Sequence[Any]) -> Any:
+    """parts[0] + parts[1] + ..., left to right."""
+    return reduce(add, parts)
+
+
+def groups(count: int) -> list[range]:
+    """How `count` parts are grouped into additions: consecutive runs of FAN_IN."""
+    return [range(start, min(start + FAN_IN, count)) for start in range(0, count, FAN_IN)]
+
+
+def tree_sum(parts: Sequence[Any]) -> Any:
+    """The sum over a fixed tree of fan-in FAN_IN: the same bits however the parts were computed."""
+    level = list(parts)
+    while len(level) > 1:
+        level = [add_up([level[i] for i in group]) for group in groups(len(level))]
+    return level[0]

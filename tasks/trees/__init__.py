@@ -1,0 +1,1 @@
+"""Trees over classes: structure, descent, growing (Deng et al.)."""
