@@ -4,13 +4,52 @@ A rows store is one of
   dense   a zarr array (n_rows, n_features) float32 or float16, chunk = one block of rows x all features
   csr     a group, attrs {"labelgrove": "csr", "shape", "offsets"}; sub-group 00042 = data, indices, indptr of block 42
   pq      a group, attrs {"labelgrove": "pq"}; arrays codes (n_rows, n_subquantizers) uint8 chunked by block, codebooks
+A dataset is a group with a rows store `X` and the columns `y`, `split`, `row_id` (n_rows,), chunked by block.
+
+Every chunk has one writer, which writes it whole, so writing again is harmless. Every chunk carries a crc32c, and a
+chunk that is not there is an error here, where zarr alone would read zeros. What has been read lately is cached per
+process and shared: treat what comes out as read-only. Paths are those of a local or mounted file system.
 """
 
 from __future__ import annotations
 
+import os
+import uuid
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any
 
-from tasks.rows import Rows
+import numcodecs.blosc
+import numpy as np
+import zarr
+from zarr.codecs import BloscCodec, Crc32cCodec
+
+from tasks.cache import ROWS, SMALL, ByteCache
+from tasks.digest import digest_arrays
+from tasks.errors import ArtefactError, ParamError
+from tasks.files import disk_room, swap_in, version_of
+from tasks.rows import Csr, Dense, PqCodes, Rows
+from tasks.rows.base import Array
+
+FEATURES, LABELS, SPLIT, ROW_ID = "X", "y", "split", "row_id"
+CSR_PARTS = ("data", "indices", "indptr")
+MAX_CHUNK_BYTES = 2**31 - 2**16  # blosc refuses larger buffers
+OPEN_BYTES = 4096  # opened arrays and groups kept, each counted as one byte
+_OPEN = ByteCache(OPEN_BYTES)
+
+
+class StoreMetadata(ArtefactError):
+    """A store that should be there is not, or its zarr metadata cannot be read."""
+
+
+class MissingChunk(ArtefactError):
+    """A chunk that should have been written is not there."""
+
+
+class DamagedChunk(ArtefactError):
+    """A chunk is there and is not what was written: wrong checksum, wrong length."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -27,6 +66,344 @@ class Block:
         return self.stop - self.start
 
 
+@dataclass(frozen=True, slots=True)
+class StoreFacts:
+    """What a rows store says about itself without reading a row."""
+
+    body: str  # "dense", "csr", "pq"
+    n_rows: int
+    n_features: int
+    block_rows: int
+    dtype: str  # of the values as stored
+
+
+def configure_worker() -> None:
+    """Zarr and blosc as they should be where each process runs one task at a time."""
+    zarr.config.set({"async.concurrency": 4, "threading.max_workers": 2})
+    numcodecs.blosc.use_threads = False
+
+
+# ---- opening -----------------------------------------------------------------------------------------------------
+
+
+def _open(path: str) -> Any:
+    """The zarr array or group at `path`, opened once per process while its zarr.json stays the same."""
+    try:
+        version = version_of(os.path.join(path, "zarr.json"))
+        return _OPEN.fetch(path, version, lambda: _open_node(path), lambda _: 1)
+    except (FileNotFoundError, NotADirectoryError):
+        raise StoreMetadata("there is no store of rows or labels", path, "was the step that makes it run?") from None
+    except OSError:
+        raise
+    except Exception as error:
+        raise StoreMetadata(f"its metadata cannot be read ({error})", path, "make it again") from error
+
+
+def _open_node(path: str) -> Any:
+    node = zarr.open(path, mode="r+", zarr_format=3)
+    return node.with_config({"write_empty_chunks": True}) if isinstance(node, zarr.Array) else node
+
+
+def read_attrs(path: str) -> dict[str, Any]:
+    """The attributes of the array or group at `path`."""
+    return dict(_open(path).attrs)
+
+
+def write_attrs(path: str, attrs: dict[str, Any]) -> None:
+    """Put `attrs` (plain JSON values) beside those that the array or group at `path` has."""
+    _open(path).attrs.update(attrs)
+
+
+def facts_of(store: str) -> StoreFacts:
+    """Body and sizes of a rows store."""
+    node = _open(store)
+    if isinstance(node, zarr.Array):
+        n_rows, n_features = node.shape
+        return StoreFacts("dense", n_rows, n_features, node.chunks[0], str(node.dtype))
+    kind = node.attrs.get("labelgrove")
+    if kind == "csr":
+        offsets, shape = node.attrs["offsets"], node.attrs["shape"]
+        widest = max((stop - start for start, stop in pairwise(offsets)), default=1)
+        return StoreFacts("csr", shape[0], shape[1], widest, node.attrs["dtype"])
+    if kind == "pq":
+        codes, books = _open(f"{store}/codes"), _open(f"{store}/codebooks")
+        return StoreFacts("pq", codes.shape[0], books.shape[0] * books.shape[2], codes.chunks[0], "uint8")
+    raise StoreMetadata(f"it is no store of rows (kind {kind!r})", store, "a dataset's rows are in its X")
+
+
+def blocks_of(store: str) -> list[Block]:
+    """All blocks of a rows store, in order."""
+    facts = facts_of(store)
+    if facts.body == "csr":
+        offsets = _open(store).attrs["offsets"]
+    else:
+        offsets = [*range(0, facts.n_rows, facts.block_rows), facts.n_rows]
+    return [Block(store, i, start, stop) for i, (start, stop) in enumerate(pairwise(offsets))]
+
+
+# ---- creating ----------------------------------------------------------------------------------------------------
+
+
+def create_dense(path: str, n_rows: int, n_features: int, block_rows: int, dtype: str = "float32") -> list[Block]:
+    """An empty dense store in place of whatever stood at `path`; returns its blocks."""
+    if dtype not in ("float32", "float16"):
+        raise ParamError("dtype", dtype, "float32 or float16", "dense rows are stored so")
+    _create_array(path, (n_rows, n_features), (block_rows, n_features), dtype, packed=dtype == "float32")
+    return blocks_of(path)
+
+
+def create_csr(path: str, n_rows: int, n_features: int, block_rows: int, dtype: str = "float32") -> list[Block]:
+    """An empty CSR store in place of whatever stood at `path`; returns its blocks."""
+    _check_block_rows(block_rows)
+    offsets = [*range(0, n_rows, block_rows), n_rows]
+    attrs = {"labelgrove": "csr", "shape": [n_rows, n_features], "offsets": offsets, "dtype": dtype}
+    create_group(path, attrs)
+    return blocks_of(path)
+
+
+def create_codes(path: str, n_rows: int, n_subquantizers: int, block_rows: int, codebooks: Array) -> list[Block]:
+    """An empty store of PQ codes in place of whatever stood at `path`; returns its blocks.
+
+    codebooks   (n_subquantizers, n_centroids <= 256, width) float32
+    """
+    if codebooks.ndim != 3 or codebooks.shape[0] != n_subquantizers or not 1 <= codebooks.shape[1] <= 256:
+        accepted = f"({n_subquantizers}, 1 to 256, width)"
+        raise ParamError("codebooks.shape", codebooks.shape, accepted, "a code is one byte that names a centroid")
+    create_group(path, {"labelgrove": "pq"})
+    books = _create_array(f"{path}/codebooks", codebooks.shape, codebooks.shape, "float32", packed=True)
+    with disk_room(path, codebooks.nbytes):
+        books[...] = codebooks.astype(np.float32)
+    _create_array(f"{path}/codes", (n_rows, n_subquantizers), (block_rows, n_subquantizers), "uint8", packed=False)
+    return blocks_of(path)
+
+
+def create_group(path: str, attrs: dict[str, Any]) -> None:
+    """An empty group in place of whatever stood at `path`."""
+    with disk_room(path, 0):
+        zarr.open_group(path, mode="w", zarr_format=3, attributes=attrs)
+
+
+def create_column(dataset: str, name: str, n_rows: int, block_rows: int, dtype: str) -> None:
+    """An empty column (n_rows,) of a dataset, chunked by block."""
+    _create_array(f"{dataset}/{name}", (n_rows,), (block_rows,), dtype, packed=True)
+
+
+def _check_block_rows(block_rows: int) -> None:
+    if block_rows < 1:
+        raise ParamError("block_rows", block_rows, "at least 1", "a block is a run of rows")
+
+
+def _create_array(path: str, shape: Sequence[int], chunks: Sequence[int], dtype: str, *, packed: bool) -> Any:
+    _check_block_rows(chunks[0])
+    nbytes = int(np.prod(chunks, dtype=object)) * np.dtype(dtype).itemsize
+    if nbytes > MAX_CHUNK_BYTES:
+        raise ParamError("block_rows", chunks[0], f"blocks of at most {MAX_CHUNK_BYTES:,} bytes", "a block is a chunk")
+    blosc = (BloscCodec(cname="lz4", clevel=5, shuffle="shuffle", typesize=np.dtype(dtype).itemsize),)
+    with disk_room(path, 0):
+        return zarr.create_array(
+            store=path,
+            shape=tuple(shape),
+            chunks=tuple(chunks),
+            dtype=dtype,
+            compressors=((*blosc, Crc32cCodec()) if packed else (Crc32cCodec(),)),
+            fill_value=0,
+            overwrite=True,
+            zarr_format=3,
+            config={"write_empty_chunks": True},
+        )
+
+
+# ---- writing -----------------------------------------------------------------------------------------------------
+
+
+def write_dense(block: Block, values: Array) -> str:
+    """Write the rows (n_rows, n_features) of a block of a dense store; returns their content digest."""
+    return _write_chunk(block.store, block.start, block.stop, values)
+
+
+def write_codes(block: Block, codes: Array) -> str:
+    """Write the codes (n_rows, n_subquantizers) uint8 of a block; returns their content digest."""
+    return _write_chunk(f"{block.store}/codes", block.start, block.stop, codes)
+
+
+def write_column(dataset: str, name: str, start: int, values: Array) -> str:
+    """Write one chunk of a column, from row `start` on; returns its content digest."""
+    return _write_chunk(f"{dataset}/{name}", start, start + len(values), values)
+
+
+def _write_chunk(path: str, start: int, stop: int, values: Array) -> str:
+    array = _open(path)
+    whole = start % array.chunks[0] == 0 and stop == min(start + array.chunks[0], array.shape[0])
+    expected = (stop - start, *array.shape[1:])
+    if not whole or values.shape != expected or values.dtype != array.dtype:
+        wanted = f"{array.dtype} {expected} filling chunks of {array.chunks[0]} rows"
+        given = f"{values.dtype} {values.shape} at rows {start}..{stop - 1}"
+        raise ValueError(f"{path}: a writer writes one whole chunk: {wanted}, not {given}")
+    with disk_room(path, values.nbytes):
+        array[start:stop] = values
+    return digest_arrays(values)
+
+
+def write_csr(block: Block, data: Array, indices: Array, indptr: Array) -> str:
+    """Write the rows of a block of a CSR store; returns their content digest.
+
+    data (nnz,), indices (nnz,) int32 ascending in each row, indptr (n_rows + 1,) int64 from 0 to nnz. The part is made
+    beside its place and renamed, so it is there whole or not at all.
+    """
+    attrs = read_attrs(block.store)
+    n_features = attrs["shape"][1]
+    if indptr.shape != (block.n_rows + 1,) or indptr[0] != 0 or indptr[-1] != len(data) or len(data) != len(indices):
+        raise ValueError(f"{block.store}: data, indices and indptr do not describe {block.n_rows} rows")
+    parts = (data.astype(attrs["dtype"]), indices.astype(np.int32), indptr.astype(np.int64))
+    named: dict[str, Array] = dict(zip(CSR_PARTS, parts, strict=True))
+    place = _csr_path(block)
+    spare = f"{place}.{uuid.uuid4().hex}.partial"
+    kind = {"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": [block.n_rows, n_features]}
+    create_group(spare, kind)
+    for name, part in named.items():
+        array = _create_array(f"{spare}/{name}", part.shape, (max(part.size, 1),), str(part.dtype), packed=True)
+        with disk_room(spare, part.nbytes):
+            array[...] = part
+    swap_in(spare, place)
+    return digest_arrays(*parts)
+
+
+def _csr_path(block: Block) -> str:
+    return os.path.join(block.store, f"{block.index:05d}")
+
+
+# ---- reading -----------------------------------------------------------------------------------------------------
+
+
 def read_rows(block: Block) -> Rows:
-    """The rows of a block, from this process's cache when it has them."""
-    raise NotImplementedError
+    """The rows of a block, from this process's cache when it has them.
+
+    Raises MissingChunk and DamagedChunk, naming array, chunk and rows; StoreMetadata when there is no such store.
+    """
+    node = _open(block.store)
+    load: Callable[[], Rows]
+    if isinstance(node, zarr.Array):
+        version = _chunk_version(block.store, node, block.start, block.stop)
+        load = partial(_load_dense, block, node)
+    elif facts_of(block.store).body == "csr":
+        version, load = _csr_version(block), partial(_load_csr, block)
+    else:
+        codes = _open(f"{block.store}/codes")
+        version = _chunk_version(f"{block.store}/codes", codes, block.start, block.stop)
+        load = partial(_load_codes, block, codes)
+    rows: Rows = ROWS.fetch(block, version, load, _nbytes)
+    return rows
+
+
+def _nbytes(held: Any) -> int:
+    return int(held.nbytes)
+
+
+def _load_dense(block: Block, array: Any) -> Rows:
+    return Dense(_read_chunk(block.store, array, block.start, block.stop))
+
+
+def _load_codes(block: Block, codes: Any) -> Rows:
+    return PqCodes(_read_chunk(f"{block.store}/codes", codes, block.start, block.stop), read_codebooks(block.store))
+
+
+def read_codebooks(store: str) -> Array:
+    """The codebooks (n_subquantizers, n_centroids, width) float32 of a PQ store: one copy per process."""
+    path = f"{store}/codebooks"
+    books = _open(path)
+    version = _chunk_version(path, books, 0, books.shape[0])
+    return SMALL.fetch(path, version, lambda: _read_chunk(path, books, 0, books.shape[0]), _nbytes)
+
+
+def _csr_version(block: Block) -> tuple[int, int, int]:
+    """A part is swapped in whole, so its indptr stands for it; a lost or damaged sibling shows when it is loaded."""
+    try:
+        return version_of(os.path.join(_csr_path(block), "indptr", "c", "0"))
+    except FileNotFoundError:
+        raise _missing(f"{_csr_path(block)}/indptr", "c/0", block.start, block.stop) from None
+
+
+def _load_csr(block: Block) -> Rows:
+    place = _csr_path(block)
+    parts = {}
+    for name in CSR_PARTS:
+        array = _open(f"{place}/{name}")
+        if array.size:
+            _chunk_version(f"{place}/{name}", array, 0, array.shape[0], rows=(block.start, block.stop))
+        parts[name] = _read_chunk(f"{place}/{name}", array, 0, array.shape[0], rows=(block.start, block.stop))
+    data, indices, indptr = (parts[name] for name in CSR_PARTS)
+    if indptr.size != block.n_rows + 1 or indptr[-1] != data.size or data.size != indices.size:
+        raise _damaged(place, "indptr", block.start, block.stop, "its parts do not fit together")
+    return Csr(data, indices, indptr, read_attrs(block.store)["shape"][1])
+
+
+def _chunk_key(array: Any, start: int) -> str:
+    coordinates = (start // array.chunks[0], *(0 for _ in array.shape[1:]))
+    return str(array.metadata.encode_chunk_key(coordinates))
+
+
+def _chunk_version(path: str, array: Any, start: int, stop: int, rows: tuple[int, int] | None = None) -> Any:
+    """Version of the chunk that holds rows start..stop of an array; MissingChunk when its file is not there."""
+    key = _chunk_key(array, start)
+    try:
+        return version_of(os.path.join(path, key))
+    except FileNotFoundError:
+        raise _missing(path, key, *(rows or (start, stop))) from None
+
+
+def _read_chunk(path: str, array: Any, start: int, stop: int, rows: tuple[int, int] | None = None) -> Array:
+    """Rows start..stop of an array, all of them in one chunk; DamagedChunk when it cannot be decoded."""
+    try:
+        return np.asarray(array[start:stop])
+    except (OSError, MemoryError):
+        raise
+    except Exception as error:  # zarr has no common base: crc mismatch, short buffer and bad blosc header differ
+        raise _damaged(path, _chunk_key(array, start), *(rows or (start, stop)), str(error)) from error
+
+
+def _missing(path: str, key: str, start: int, stop: int) -> MissingChunk:
+    where = f"{path}, chunk {key}, rows {start}..{stop - 1}"
+    return MissingChunk("a chunk that should be there is missing", where, "make the store again, or run again")
+
+
+def _damaged(path: str, key: str, start: int, stop: int, why: str) -> DamagedChunk:
+    where = f"{path}, chunk {key}, rows {start}..{stop - 1}"
+    return DamagedChunk(f"a chunk is not what was written ({why})", where, "make the store again, or run again")
+
+
+# ---- columns of a dataset ----------------------------------------------------------------------------------------
+
+
+def read_labels(dataset: str, start: int, stop: int) -> Array:
+    """Classes (stop - start,) int32 of rows start..stop of a dataset."""
+    return read_column(dataset, LABELS, start, stop)
+
+
+def read_split(dataset: str, start: int, stop: int) -> Array:
+    """Parts (stop - start,) uint8 of rows start..stop: 0 train, 1 validation, 2 test."""
+    return read_column(dataset, SPLIT, start, stop)
+
+
+def read_row_ids(dataset: str, start: int, stop: int) -> Array:
+    """Source rows (stop - start,) int64 of rows start..stop."""
+    return read_column(dataset, ROW_ID, start, stop)
+
+
+def read_column(dataset: str, name: str, start: int, stop: int) -> Array:
+    """Values (stop - start,) of a column, over as many chunks as it takes; a copy that the caller may change."""
+    path = os.path.join(dataset, name)
+    column = _open(path)
+    if not 0 <= start <= stop <= column.shape[0]:
+        raise ValueError(f"{path}: rows {start}..{stop} of {column.shape[0]}")
+    size = column.chunks[0]
+    firsts = range(start // size * size, stop, size)
+    chunks = [_column_chunk(path, column, first, min(first + size, column.shape[0])) for first in firsts]
+    if not chunks:
+        return np.empty(0, column.dtype)
+    joined = np.concatenate(chunks)
+    return joined[start - firsts[0] : stop - firsts[0]]
+
+
+def _column_chunk(path: str, column: Any, start: int, stop: int) -> Array:
+    version = _chunk_version(path, column, start, stop)
+    return SMALL.fetch((path, start), version, lambda: _read_chunk(path, column, start, stop), _nbytes)

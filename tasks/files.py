@@ -1,0 +1,74 @@
+"""Files that are there whole or not at all, and disks that fill up."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tasks.errors import ResourceError
+
+
+class DiskFull(ResourceError):
+    """No space left where something was to be written."""
+
+
+def version_of(path: str) -> tuple[int, int, int]:
+    """What changes when a file is replaced; FileNotFoundError when it is not there."""
+    stat = os.stat(path)
+    return stat.st_mtime_ns, stat.st_size, stat.st_ino
+
+
+@contextmanager
+def disk_room(path: str, nbytes: int) -> Iterator[None]:
+    """Turn "no space left" into an error that names the place, the need and what is free."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        folder = next(parent for parent in Path(path).absolute().parents if parent.exists())
+        free = shutil.disk_usage(folder).free
+        what = f"no space left: {nbytes:,} bytes were to be written, {free:,} are free"
+        raise DiskFull(what, path, "free some space and run again: finished parts are kept") from error
+
+
+def swap_in(spare: str, place: str) -> None:
+    """Rename the folder `spare` to `place`; when another writer of the same part was faster, its twin stays."""
+    old = f"{spare}-old"
+    try:
+        os.rename(place, old)
+    except FileNotFoundError:
+        old = ""
+    try:
+        os.rename(spare, place)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        shutil.rmtree(spare)
+    if old:
+        shutil.rmtree(old)
+
+
+def settle(path: str) -> None:
+    """Remove what killed writers left in a finished folder and push every file of it to the disk."""
+    for leftover in Path(path).rglob("*.partial*"):
+        if leftover.is_dir():
+            shutil.rmtree(leftover, ignore_errors=True)
+        else:
+            leftover.unlink(missing_ok=True)
+    for folder, _, names in os.walk(path):
+        for name in (*names, "."):
+            sync_path(os.path.join(folder, name))
+
+
+def sync_path(path: str) -> None:
+    """Push one file, or the names in one folder, to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
