@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, Protocol, Self
 
 from tasks.rows.base import Array, Rows
 
@@ -27,9 +27,16 @@ class Ranking:
 class Model(Protocol):
     """A trained model: ranks classes for any body of rows of its width."""
 
-    kind: ClassVar[str]  # the config's word: "ovr", "heshing", "flat-hash", "label-tree"
-    n_features: int
-    n_classes: int
+    @property
+    def kind(self) -> str:
+        """The config's word: "ovr", "heshing", "flat-hash", "label-tree"."""
+        ...
+
+    @property
+    def n_features(self) -> int: ...
+
+    @property
+    def n_classes(self) -> int: ...
 
     def rank(self, rows: Rows, top: int) -> Ranking:
         """The `top` best classes; never more memory than n_rows x n_classes of this block, in slices when large."""

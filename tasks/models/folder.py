@@ -1,0 +1,258 @@
+"""A model as a documented folder: written whole or not at all, checked before anything in it is believed.
+
+models/NAME/
+  model.json           format, version, kind, sizes, definitions, encoders, tensors, content digest, provenance, metrics
+  weights.safetensors  the tensors; those of an encoder are named encoder.<place>.<name>
+  classes.parquet      class int32, id string, name string
+  README.md            model card
+  SHA256SUMS           of the four above, as sha256sum writes it
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tasks.digest import combine, digest_arrays, digest_text
+from tasks.errors import LabelgroveError
+from tasks.files import disk_room, settle, swap_in
+from tasks.models.base import Model, Ranking
+from tasks.models.card import model_card
+from tasks.models.encoder import Encoder
+from tasks.models.errors import ModelDamaged, ModelFormat
+from tasks.models.parquet import read_table, write_table
+from tasks.models.registry import ENCODERS, MODELS, class_of
+from tasks.models.sums import CARD, CLASSES, HEADER, SUMS, WEIGHTS, check_folder, sums_text
+from tasks.models.tensors import check_finite, read_tensors, refuse_unsafe_name, shapes_of, write_tensors
+from tasks.rows.base import Array, Rows
+
+FORMAT, VERSION = "labelgrove.model", 1
+MAX_HEADER_BYTES = 100 * 2**20
+RESTORE = "restore the folder from where it came, or train again"
+NOT_CONTENT = ("digest", "metrics", "provenance", "name")  # of model.json: differ between equal models
+
+
+@dataclass(frozen=True)
+class ClassTable:
+    """ids and names of the classes 0..n_classes-1; names are data and may be anything."""
+
+    ids: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class SavedModel:
+    """A model with all that its folder says: ranks raw rows, encoding them first where it carries encoders."""
+
+    model: Model
+    classes: ClassTable
+    encoders: tuple[Encoder, ...] = ()
+    header: Mapping[str, Any] = field(default_factory=dict)
+    folder: str = ""
+
+    @property
+    def digest(self) -> str:
+        return str(self.header["digest"])
+
+    def rank(self, rows: Rows, top: int) -> Ranking:
+        for encoder in self.encoders:
+            rows = encoder.encode(rows)
+        return self.model.rank(rows, top)
+
+
+def save_model(
+    folder: str | Path,
+    model: Model,
+    classes: ClassTable,
+    *,
+    rows: str = "x",
+    test_rows: str = "x",
+    encoders: Sequence[Encoder] = (),
+    metrics: Mapping[str, float] | None = None,
+    provenance: Mapping[str, Any] | None = None,
+) -> str:
+    """Write a model folder in place of whatever stood there; returns the content digest.
+
+    rows, test_rows  names of the encoding it learnt from and of the one it predicts on ("x" = raw rows)
+    encoders         what turns raw rows into test_rows; empty when it predicts on raw rows
+    metrics          numbers of metrics.json, shown in the card; provenance: plain JSON values. Neither enters the digest
+    raises           Diverged when a weight is not finite, DiskFull
+    """
+    place = Path(folder)
+    tensors = _all_tensors(model, encoders)
+    check_finite(tensors)
+    header = _header(model, encoders, tensors, {"rows": rows, "test_rows": test_rows})
+    header["digest"] = content_digest(header, tensors, classes)
+    header |= {"name": place.name, "metrics": _plain(metrics or {}), "provenance": _plain(provenance or {})}
+    spare = place.with_name(f".{place.name}.{os.getpid()}.partial")
+    shutil.rmtree(spare, ignore_errors=True)
+    with disk_room(str(place), sum(values.nbytes for values in tensors.values())):
+        spare.mkdir(parents=True)
+        write_tensors(spare / WEIGHTS, tensors)
+        write_table(spare / CLASSES, _class_rows(classes))
+        (spare / HEADER).write_text(_json(header, indent=1) + "\n", "utf-8")
+        card = model_card(header, place.name, header["provenance"], header["metrics"])
+        (spare / CARD).write_text(card, "utf-8")
+        (spare / SUMS).write_text(sums_text(spare), "utf-8")
+        settle(str(spare))
+        swap_in(str(spare), str(place))
+    return str(header["digest"])
+
+
+def load_model(folder: str | Path) -> SavedModel:
+    """The model of a folder, after every file's checksum was compared.
+
+    Raises UnsafeFormat, UnsafePath, ModelMissing, ModelDamaged, ModelFormat, HashMismatch: all with the file's path.
+    """
+    place = Path(folder)
+    check_folder(place)
+    header = read_header(place)
+    tensors = read_tensors(place / WEIGHTS)
+    if shapes_of(tensors) != header["tensors"]:
+        raise ModelFormat("its tensors are not those that model.json lists", str(place / WEIGHTS), RESTORE)
+    classes = _read_classes(place / CLASSES, header["n_classes"])
+    where = str(place / HEADER)
+    model: Model = _built(class_of(header["kind"], MODELS, where), header, _group(tensors, ""), where)
+    if (model.n_features, model.n_classes) != (header["n_features"], header["n_classes"]):
+        raise ModelFormat("n_features and n_classes are not those of the tensors", where, RESTORE)
+    encoders = [
+        _built(class_of(part["kind"], ENCODERS, where), part, _group(tensors, f"encoder.{i}."), where)
+        for i, part in enumerate(header["encoders"])
+    ]
+    return SavedModel(model, classes, tuple(encoders), header, str(place))
+
+
+def verify_model(folder: str | Path) -> str:
+    """Load a model and compute its content digest again; returns it, raises ModelDamaged when it is another."""
+    saved = load_model(folder)
+    tensors = _all_tensors(saved.model, saved.encoders)
+    check_finite(tensors)
+    digest = content_digest(dict(saved.header), tensors, saved.classes)
+    if digest != saved.digest:
+        what = f"the content digest is {digest}, model.json says {saved.digest}"
+        raise ModelDamaged(what, str(Path(folder) / HEADER), RESTORE)
+    return digest
+
+
+def content_digest(header: Mapping[str, Any], tensors: Mapping[str, Array], classes: ClassTable) -> str:
+    """One digest of what the model computes: definitions, tensors and class table; no times, no metrics."""
+    content = {key: value for key, value in header.items() if key not in NOT_CONTENT}
+    parts = [digest_text(_json(content)), digest_text(*classes.ids), digest_text(*classes.names)]
+    for name in sorted(tensors):
+        parts += [digest_text(name), digest_arrays(tensors[name])]
+    return combine(parts)
+
+
+def read_header(place: Path) -> dict[str, Any]:
+    """model.json, checked for format, version and the fields that everything else relies on."""
+    path = place / HEADER
+    if path.stat().st_size > MAX_HEADER_BYTES:
+        raise ModelFormat(f"model.json is larger than {MAX_HEADER_BYTES:,} bytes", str(path), RESTORE)
+    try:
+        header = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise ModelFormat(f"model.json is no JSON ({error})", str(path), RESTORE) from None
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise ModelFormat(f"it is no {FORMAT}", str(path), "give the folder of a model that labelgrove wrote")
+    _check_version(header.get("version"), str(path))
+    weights = header.get("weights")
+    refuse_unsafe_name(str(weights), str(path))
+    if weights != WEIGHTS:
+        raise ModelFormat(f"weights are in {WEIGHTS}, not in {weights!r}", str(path), RESTORE)
+    expected = {"n_features": int, "n_classes": int, "tensors": dict, "encoders": list, "kind": str, "digest": str}
+    wrong = [key for key, kind in expected.items() if type(header.get(key)) is not kind]
+    if wrong or not all(isinstance(part, dict) and "kind" in part for part in header["encoders"]):
+        raise ModelFormat(f"model.json lacks a proper {', '.join(wrong) or 'encoder kind'}", str(path), RESTORE)
+    return header
+
+
+def _check_version(version: object, where: str) -> None:
+    if type(version) is not int or version < 1:
+        raise ModelFormat(f"version {version!r} is no version", where, RESTORE)
+    if version > VERSION:
+        what = f"it is version {version} of {FORMAT}; this program reads up to version {VERSION}"
+        raise ModelFormat(what, where, "use a newer labelgrove")
+
+
+def _built(kind: Any, header: Mapping[str, Any], tensors: dict[str, Array], where: str) -> Any:
+    """kind.load(...), with any complaint about a wrong header turned into ModelFormat at its place."""
+    try:
+        return kind.load(dict(header), tensors)
+    except LabelgroveError as error:
+        raise type(error)(error.what, error.where or where, error.hint or RESTORE) from error
+    except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError) as error:
+        raise ModelFormat(f"header and tensors do not fit ({type(error).__name__}: {error})", where, RESTORE) from error
+
+
+def _header(
+    model: Model, encoders: Sequence[Encoder], tensors: dict[str, Array], names: dict[str, str]
+) -> dict[str, Any]:
+    own = model.header()
+    ours = {
+        "format": FORMAT,
+        "version": VERSION,
+        "kind": model.kind,
+        "n_features": model.n_features,
+        "n_classes": model.n_classes,
+        "weights": WEIGHTS,
+        "encoders": [encoder.header() for encoder in encoders],
+        "tensors": shapes_of(tensors),
+        **names,
+    }
+    clash = {key for key in own if key in {*ours, *NOT_CONTENT} and own[key] != ours.get(key)}
+    if clash:
+        raise ValueError(f"a model's header must not use {sorted(clash)}: the folder writes them")
+    return {**own, **ours}
+
+
+def _all_tensors(model: Model, encoders: Sequence[Encoder]) -> dict[str, Array]:
+    tensors = dict(model.tensors())
+    for i, encoder in enumerate(encoders):
+        tensors |= {f"encoder.{i}.{name}": values for name, values in encoder.tensors().items()}
+    return tensors
+
+
+def _group(tensors: dict[str, Array], prefix: str) -> dict[str, Array]:
+    """Tensors under a prefix, without it; the prefix "" means those of the model itself."""
+    if prefix:
+        return {name[len(prefix) :]: values for name, values in tensors.items() if name.startswith(prefix)}
+    return {name: values for name, values in tensors.items() if not name.startswith("encoder.")}
+
+
+def _class_rows(classes: ClassTable) -> pa.Table:
+    numbers = np.arange(len(classes.ids), dtype=np.int32)
+    columns = [pa.array(numbers), pa.array(classes.ids, pa.string()), pa.array(classes.names, pa.string())]
+    return pa.table(columns, names=["class", "id", "name"])
+
+
+def _read_classes(path: Path, n_classes: int) -> ClassTable:
+    table = read_table(path, ModelDamaged, RESTORE)
+    if table.column_names != ["class", "id", "name"] or table.num_rows != n_classes:
+        raise ModelFormat(f"it is no table (class, id, name) of {n_classes} rows", str(path), RESTORE)
+    if table["class"].to_pylist() != list(range(n_classes)):
+        raise ModelFormat("its classes are not numbered 0, 1, 2, ...", str(path), RESTORE)
+    return ClassTable(tuple(table["id"].to_pylist()), tuple(table["name"].to_pylist()))
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON values only: NumPy numbers become Python's, not-a-number becomes null."""
+
+    def one(value: Any) -> Any:
+        if isinstance(value, np.generic):
+            value = value.item()
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    return {str(key): one(value) for key, value in sorted(values.items())}
+
+
+def _json(value: Any, indent: int | None = None) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False, indent=indent)

@@ -1,0 +1,91 @@
+"""Parquet files with checked pages: the only module of `tasks` that knows pyarrow."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tasks.errors import ArtefactError
+from tasks.files import disk_room, sync_path
+
+SETTINGS: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True, "use_dictionary": False}
+
+
+def partial_name(target: Path) -> Path:
+    """A name beside the target that no other process uses, to be renamed when the file is whole."""
+    return target.with_name(f".{target.name}.{os.getpid()}.partial")
+
+
+def place(spare: Path, target: Path) -> None:
+    """Push the finished file to the disk and give it its name."""
+    sync_path(str(spare))
+    os.replace(spare, target)
+    sync_path(str(target.parent))
+
+
+def write_table(target: Path, table: pa.Table) -> None:
+    """Write one table, whole or not at all; raises DiskFull."""
+    spare = partial_name(target)
+    with disk_room(str(target), table.nbytes):
+        try:
+            pq.write_table(table, spare, **SETTINGS)
+            place(spare, target)
+        finally:
+            spare.unlink(missing_ok=True)
+
+
+def read_table(source: Path, error: Callable[[str, str, str], ArtefactError], hint: str) -> pa.Table:
+    """Read one table, checking every page; `error` (what, where, hint) is raised when it is missing or damaged."""
+    try:
+        return pq.read_table(source, page_checksum_verification=True, memory_map=False)
+    except FileNotFoundError:
+        raise error("the file is missing", str(source), hint) from None
+    except (pa.ArrowException, OSError, ValueError) as cause:
+        raise error(f"the file cannot be read ({first_line(cause)})", str(source), hint) from cause
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of a message: pyarrow's go on for paragraphs."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+class TableWriter:
+    """Tables one after another into one Parquet file, in row groups of at least `group_rows`, whole or not at all."""
+
+    def __init__(self, target: Path, schema: pa.Schema, metadata: Mapping[str, str], group_rows: int = 1 << 16) -> None:
+        self.target, self.spare, self.group_rows = target, partial_name(target), group_rows
+        self.schema = schema.with_metadata(dict(metadata))
+        self.waiting: list[pa.Table] = []
+        with disk_room(str(target), 0):
+            self.writer = pq.ParquetWriter(self.spare, self.schema, **SETTINGS)
+
+    def write(self, table: pa.Table) -> None:
+        self.waiting.append(table.cast(self.schema))
+        if sum(part.num_rows for part in self.waiting) >= self.group_rows:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self.waiting:
+            table = pa.concat_tables(self.waiting).combine_chunks()
+            with disk_room(str(self.target), table.nbytes):
+                self.writer.write_table(table, row_group_size=max(1, table.num_rows))
+            self.waiting = []
+
+    def __enter__(self) -> TableWriter:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        try:
+            if kind is None:
+                self._flush()
+            with disk_room(str(self.target), 0):
+                self.writer.close()
+            if kind is None:
+                place(self.spare, self.target)
+        finally:
+            self.spare.unlink(missing_ok=True)

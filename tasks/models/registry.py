@@ -1,0 +1,28 @@
+"""Which class loads which kind of model: import names, so that only the kind at hand is imported."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from tasks.models.errors import ModelFormat
+
+MODELS = {
+    "ovr": "tasks.models.linear:LinearModel",
+    "msvm": "tasks.models.linear:LinearModel",
+    "multinomial": "tasks.models.linear:LinearModel",
+    "heshing": "tasks.models.hashed:HashedModel",
+    "flat-hash": "tasks.models.hashed:HashedModel",
+    "label-tree": "tasks.trees.tree:LabelTree",
+}
+ENCODERS = {"pq": "tasks.models.encoder:PqEncoder"}
+
+
+def class_of(kind: object, table: dict[str, str], where: str) -> Any:
+    """The class of a kind; raises ModelFormat for a kind that is not in the table (names never come from a file)."""
+    target = table.get(kind) if isinstance(kind, str) else None
+    if target is None:
+        known = ", ".join(sorted(table))
+        raise ModelFormat(f"unknown kind {kind!r}: this program knows {known}", where, "use the version that wrote it")
+    module, name = target.split(":")
+    return getattr(import_module(module), name)

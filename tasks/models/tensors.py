@@ -1,0 +1,62 @@
+"""Named arrays in one safetensors file: no code in it, sizes checked before anything is allocated."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from tasks.errors import Diverged
+from tasks.files import disk_room
+from tasks.models.errors import ModelDamaged, UnsafeFormat
+from tasks.rows.base import Array
+
+UNSAFE_SUFFIXES = (".pkl", ".pickle", ".joblib", ".pt", ".pth", ".ckpt", ".dill", ".npy", ".bin")
+RUNS_CODE = "pickles and their relatives can run code when they are opened"
+
+
+def refuse_unsafe_name(name: str, where: str) -> None:
+    """Raises UnsafeFormat for the file names of formats that are, or may hold, pickles."""
+    if name.lower().endswith(UNSAFE_SUFFIXES):
+        raise UnsafeFormat(f"{os.path.basename(name)!r} is no model of ours, and {RUNS_CODE}: not opened", where)
+
+
+def shapes_of(tensors: dict[str, Array]) -> dict[str, Any]:
+    """{name: {"dtype", "shape"}}: what model.json says of the tensors, names in order."""
+    return {name: {"dtype": str(tensors[name].dtype), "shape": list(tensors[name].shape)} for name in sorted(tensors)}
+
+
+def check_finite(tensors: dict[str, Array]) -> None:
+    """Raises Diverged when a floating tensor holds NaN or Inf: such a model is never written."""
+    for name, values in sorted(tensors.items()):
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            count = int(values.size - np.isfinite(values).sum())
+            raise Diverged(
+                f"{count:,} of {values.size:,} weights of {name!r} are not finite: the model is not written",
+                where=name,
+                hint="train with a smaller step or more regularization",
+            )
+
+
+def write_tensors(path: Path, tensors: dict[str, Array]) -> None:
+    """Write tensors in C order and little-endian; raises Diverged, DiskFull."""
+    check_finite(tensors)
+    plain = {name: np.asarray(tensors[name], order="C") for name in sorted(tensors)}
+    with disk_room(str(path), sum(values.nbytes for values in plain.values())):
+        save_file(plain, str(path))
+
+
+def read_tensors(path: Path) -> dict[str, Array]:
+    """All tensors; raises UnsafeFormat when the file is a pickle in disguise, ModelDamaged when sizes do not add up."""
+    try:
+        return {name: np.asarray(values) for name, values in load_file(str(path)).items()}
+    except SafetensorError as error:
+        with path.open("rb") as file:
+            start = file.read(4)
+        if start[:1] == b"\x80" or start == b"PK\x03\x04":
+            raise UnsafeFormat(f"it is no safetensors file, and {RUNS_CODE}: refused", str(path)) from None
+        raise ModelDamaged(f"it is no readable safetensors file ({error})", str(path), "restore the model") from None
