@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numcodecs.blosc
 import numpy as np
@@ -27,7 +27,7 @@ import zarr
 from zarr.codecs import BloscCodec, Crc32cCodec
 
 from tasks.cache import ROWS, SMALL, ByteCache
-from tasks.digest import digest_arrays
+from tasks.digest import array_digest
 from tasks.errors import ArtefactError, ParamError
 from tasks.files import disk_room, swap_in, version_of
 from tasks.rows import Csr, Dense, PqCodes, Rows
@@ -241,7 +241,7 @@ def _write_chunk(path: str, start: int, stop: int, values: Array) -> str:
         raise ValueError(f"{path}: a writer writes one whole chunk: {wanted}, not {given}")
     with disk_room(path, values.nbytes):
         array[start:stop] = values
-    return digest_arrays(values)
+    return array_digest(values)
 
 
 def write_csr(block: Block, data: Array, indices: Array, indptr: Array) -> str:
@@ -265,7 +265,14 @@ def write_csr(block: Block, data: Array, indices: Array, indptr: Array) -> str:
         with disk_room(spare, part.nbytes):
             array[...] = part
     swap_in(spare, place)
-    return digest_arrays(*parts)
+    return array_digest(*parts)
+
+
+def rows_digest(rows: Rows) -> str:
+    """Content digest of a block's rows: what the write functions return, and what a re-reading must give."""
+    if isinstance(rows, Csr):
+        return array_digest(rows.data, rows.indices, rows.indptr)
+    return array_digest(rows.codes if isinstance(rows, PqCodes) else cast(Dense, rows).values)
 
 
 def _csr_path(block: Block) -> str:
@@ -280,19 +287,27 @@ def read_rows(block: Block) -> Rows:
 
     Raises MissingChunk and DamagedChunk, naming array, chunk and rows; StoreMetadata when there is no such store.
     """
-    node = _open(block.store)
-    load: Callable[[], Rows]
-    if isinstance(node, zarr.Array):
-        version = _chunk_version(block.store, node, block.start, block.stop)
-        load = partial(_load_dense, block, node)
-    elif facts_of(block.store).body == "csr":
-        version, load = _csr_version(block), partial(_load_csr, block)
-    else:
-        codes = _open(f"{block.store}/codes")
-        version = _chunk_version(f"{block.store}/codes", codes, block.start, block.stop)
-        load = partial(_load_codes, block, codes)
+    version, load = _reader(block)
     rows: Rows = ROWS.fetch(block, version, load, _nbytes)
     return rows
+
+
+def load_rows(block: Block) -> Rows:
+    """The rows of a block, read from the store even when this process has them: for checks of the store itself."""
+    return _reader(block)[1]()
+
+
+def _reader(block: Block) -> tuple[Hashable, Callable[[], Rows]]:
+    """Version of a block as it stands in its store, and the call that loads it."""
+    node = _open(block.store)
+    if isinstance(node, zarr.Array):
+        version = _chunk_version(block.store, node, block.start, block.stop)
+        return version, partial(_load_dense, block, node)
+    if facts_of(block.store).body == "csr":
+        return _csr_version(block), partial(_load_csr, block)
+    codes = _open(f"{block.store}/codes")
+    version = _chunk_version(f"{block.store}/codes", codes, block.start, block.stop)
+    return version, partial(_load_codes, block, codes)
 
 
 def _nbytes(held: Any) -> int:
