@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 DIGEST_BYTES = 16  # BLAKE2b-128: 32 hexadecimal digits
 
 
-def array_digest(*arrays: NDArray[Any]) -> str:
+def digest_arrays(*arrays: NDArray[Any]) -> str:
     """Digest of arrays in order: of each its dtype, its shape and its little-endian values in C order."""
     state = hashlib.blake2b(digest_size=DIGEST_BYTES)
     for array in arrays:
@@ -24,7 +24,7 @@ def array_digest(*arrays: NDArray[Any]) -> str:
     return state.hexdigest()
 
 
-def text_digest(*texts: str) -> str:
+def digest_text(*texts: str) -> str:
     """Digest of texts in order; where one ends and the next begins counts."""
     state = hashlib.blake2b(digest_size=DIGEST_BYTES)
     for text in texts:
@@ -36,4 +36,4 @@ def text_digest(*texts: str) -> str:
 
 def combine(digests: Iterable[str]) -> str:
     """One digest of a sequence of digests, in order."""
-    return text_digest(*digests)
+    return digest_text(*digests)

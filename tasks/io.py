@@ -27,7 +27,7 @@ import zarr
 from zarr.codecs import BloscCodec, Crc32cCodec
 
 from tasks.cache import ROWS, SMALL, ByteCache
-from tasks.digest import array_digest
+from tasks.digest import digest_arrays
 from tasks.errors import ArtefactError, ParamError
 from tasks.files import disk_room, swap_in, version_of
 from tasks.rows import Csr, Dense, PqCodes, Rows
@@ -241,7 +241,7 @@ def _write_chunk(path: str, start: int, stop: int, values: Array) -> str:
         raise ValueError(f"{path}: a writer writes one whole chunk: {wanted}, not {given}")
     with disk_room(path, values.nbytes):
         array[start:stop] = values
-    return array_digest(values)
+    return digest_arrays(values)
 
 
 def write_csr(block: Block, data: Array, indices: Array, indptr: Array) -> str:
@@ -265,14 +265,14 @@ def write_csr(block: Block, data: Array, indices: Array, indptr: Array) -> str:
         with disk_room(spare, part.nbytes):
             array[...] = part
     swap_in(spare, place)
-    return array_digest(*parts)
+    return digest_arrays(*parts)
 
 
 def rows_digest(rows: Rows) -> str:
     """Content digest of a block's rows: what the write functions return, and what a re-reading must give."""
     if isinstance(rows, Csr):
-        return array_digest(rows.data, rows.indices, rows.indptr)
-    return array_digest(rows.codes if isinstance(rows, PqCodes) else cast(Dense, rows).values)
+        return digest_arrays(rows.data, rows.indices, rows.indptr)
+    return digest_arrays(rows.codes if isinstance(rows, PqCodes) else cast(Dense, rows).values)
 
 
 def _csr_path(block: Block) -> str:
