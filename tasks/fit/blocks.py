@@ -1,0 +1,83 @@
+"""The parts of a fit that travel: they read blocks of rows, one at a time, and return small sums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tasks.fit.average import ModelSum
+from tasks.fit.local_pass import Chunk, local_passes
+from tasks.fit.problem import SgdProblem, StepTrial
+from tasks.fit.scorer import Parameters
+from tasks.fit.step_trial import try_steps
+from tasks.io import Block, read_rows
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """The blocks from which one of the averaged models learns in a round."""
+
+    index: int
+    blocks: tuple[Block, ...]
+
+
+def make_partitions(blocks: Sequence[Block], n: int) -> list[Partition]:
+    """At most `n` partitions of consecutive blocks, nearly equal in rows: a function of blocks and config alone."""
+    ends = np.cumsum([block.n_rows for block in blocks])
+    n = max(1, min(n, len(blocks)))
+    cuts = (
+        [int(np.searchsorted(ends, ends[-1] * part / n, side="left")) + 1 for part in range(1, n)]
+        if len(blocks)
+        else []
+    )
+    bounds = [0, *cuts, len(blocks)]
+    for i in range(1, n):  # every partition keeps a block
+        bounds[i] = min(max(bounds[i], bounds[i - 1] + 1), len(blocks) - (n - i))
+    return [Partition(i, tuple(blocks[bounds[i] : bounds[i + 1]])) for i in range(n) if bounds[i] < bounds[i + 1]]
+
+
+class BlockFeed:
+    """Chunks of a partition, one block each."""
+
+    def __init__(self, blocks: Sequence[Block], problem: SgdProblem) -> None:
+        self.blocks, self.problem = blocks, problem
+
+    def __len__(self) -> int:
+        return len(self.blocks)
+
+    def __getitem__(self, position: int, /) -> Chunk:
+        return load(self.blocks[position], self.problem)
+
+
+def load(block: Block, problem: SgdProblem) -> Chunk:
+    """The rows of a block that take part. Raises ValueError for a problem without targets."""
+    if problem.targets is None:
+        raise ValueError(f"{problem.name} has no targets: its rows are in memory")
+    index, labels = problem.targets.of(block)
+    return Chunk(read_rows(block), index, labels)
+
+
+def sgd_partition(partition: Partition, parameters: Parameters, problem: SgdProblem, round_index: int) -> ModelSum:
+    """The model that one partition comes to in a round, starting from `parameters` (read only)."""
+    return local_passes(BlockFeed(partition.blocks, problem), parameters, problem, round_index, partition.index)
+
+
+def choose_step(blocks: Sequence[Block], problem: SgdProblem) -> StepTrial:
+    """The step chosen on at most `params.trial_rows` rows, taken from the first blocks that have any."""
+    return try_steps(sample(blocks, problem), problem)
+
+
+def sample(blocks: Sequence[Block], problem: SgdProblem) -> list[Chunk]:
+    """The first `params.trial_rows` rows that take part, a chunk for each block that has some."""
+    chunks, missing = [], problem.params.trial_rows
+    for block in blocks:
+        if missing == 0:
+            break
+        chunk = load(block, problem)
+        index = chunk.index[:missing]
+        if index.size:
+            chunks.append(Chunk(chunk.rows.take(index), np.arange(index.size), chunk.labels[: index.size]))
+        missing -= index.size
+    return chunks

@@ -1,0 +1,80 @@
+"""One fit, described: small, frozen, picklable, so that it travels to the workers as it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tasks.fit.linear import LinearScorer
+from tasks.fit.scorer import Scorer
+from tasks.fit.sgd import AUTO, SgdParams
+from tasks.fit.targets import Targets
+from tasks.losses.base import Loss
+
+
+@dataclass(frozen=True, slots=True)
+class StepTrial:
+    """What was chosen on a sample before the first round.
+
+    step            the first step of the falling schedule, or the constant step that was asked for
+    regularization  as used: the number that was asked for, or the one "auto" came to
+    squared_norm    mean squared norm of the sample's rows
+    tried           ((step, objective on the sample after a short fit), ...); empty when the step was given
+    rows            rows in the sample
+    """
+
+    step: float
+    regularization: float
+    squared_norm: float
+    tried: tuple[tuple[float, float], ...]
+    rows: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values, for the run's records."""
+        return {
+            "step": self.step,
+            "regularization": self.regularization,
+            "squared_norm": self.squared_norm,
+            "tried": [list(pair) for pair in self.tried],
+            "rows": self.rows,
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SgdProblem:
+    """What is fitted: scores, loss, parameters, which rows, and the place in the run its random streams come from.
+
+    targets  None when the rows are in memory (`LocalOracle`)
+    name     the place: "ovr", "tree/0.3"; two fits of one run need different names
+    trial    what was chosen on the sample; `fit` fills it in
+    """
+
+    scorer: Scorer
+    loss: Loss
+    params: SgdParams
+    seed: int
+    name: str
+    targets: Targets | None = None
+    trial: StepTrial | None = None
+
+    @property
+    def decay(self) -> float:
+        """d(penalty)/dw = decay * w. Raises ValueError before the trial."""
+        return self.settled().regularization * (2.0 if self.params.doubled else 1.0)
+
+    def settled(self) -> StepTrial:
+        """The trial. Raises ValueError when there was none."""
+        if self.trial is None:
+            raise ValueError(f"the step of {self.name} has not been chosen: call choose_step or fit")
+        return self.trial
+
+    def with_trial(self, trial: StepTrial) -> SgdProblem:
+        """The same problem with its step chosen; a bias learns at the pace of the rows' own scale."""
+        scorer = self.scorer
+        if isinstance(scorer, LinearScorer) and scorer.bias:
+            scorer = replace(scorer, bias_rate=trial.squared_norm)
+        return replace(self, scorer=scorer, trial=trial)
+
+    @property
+    def constant_step(self) -> bool:
+        return self.params.step != AUTO

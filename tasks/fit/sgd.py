@@ -1,0 +1,106 @@
+"""Stochastic gradient descent in minibatches: parameters of every SGD learner, and the steps themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import Literal
+
+import numpy as np
+
+from tasks.errors import ParamError
+from tasks.fit.scorer import Parameters, Scorer
+from tasks.losses.base import Loss
+from tasks.rows.base import Array, Rows
+
+AUTO: Literal["auto"] = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class SgdParams:
+    """What every SGD learner can be told; each value has a default that works without tuning.
+
+    The objective is mean loss + (regularization / 2) |w|^2, or + regularization |w|^2 when `doubled` (Deng et al.).
+    """
+
+    regularization: float | Literal["auto"] = AUTO  # "auto" = AUTO_REGULARIZATION x mean squared norm of a row
+    passes: int = 1  # over a partition between two averages
+    rounds: int = 10  # averages; 1 with a number for `step` is Zinkevich et al.
+    partitions: int = 4  # models trained apart in a round: fixed here, never by the number of workers
+    step: float | Literal["auto"] = AUTO  # a number is a constant step; "auto" = chosen on a sample, falling to zero
+    batch: int = 16  # rows per step
+    bias: bool = True
+    doubled: bool = False
+    weighted: bool = True  # average the models by the rows they saw, not as equals
+    trial_rows: int = 4096  # rows of the sample on which the step is chosen
+
+    def __post_init__(self) -> None:
+        for name in ("passes", "rounds", "partitions", "batch", "trial_rows"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ParamError(name, value, "a whole number >= 1", "nothing would be trained")
+        if self.regularization != AUTO and not _finite(self.regularization, lowest=0.0):
+            raise ParamError("regularization", self.regularization, '"auto" or a number >= 0', "it weighs a penalty")
+        if self.step != AUTO and not (_finite(self.step, lowest=0.0) and self.step > 0):
+            raise ParamError("step", self.step, '"auto" or a number > 0', "a step must go downhill")
+
+
+def _finite(value: object, lowest: float) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and value >= lowest
+
+
+class ScaledParameters:
+    """Parameters = scale * values: decay costs one multiplication, so steps on sparse rows stay sparse."""
+
+    SMALLEST = 1e-4  # below it the scale is multiplied in, before float32 loses digits
+
+    def __init__(self, parameters: Parameters) -> None:
+        """Takes a copy, so that a start that is shared or mapped read-only stays as it is."""
+        self.values: Parameters = {name: np.array(values, order="C") for name, values in parameters.items()}
+        self.scale = 1.0
+
+    def decay(self, factor: float) -> None:
+        """parameters *= factor; a factor below 0 (a step longer than 1 / regularization) acts as 0."""
+        self.scale *= max(factor, 0.0)
+        if self.scale < self.SMALLEST:
+            self.settle()
+
+    def settle(self) -> Parameters:
+        """The parameters with the scale multiplied in; owned by this object."""
+        for values in self.values.values():
+            values *= values.dtype.type(self.scale)
+        self.scale = 1.0
+        return self.values
+
+
+def descend(
+    scorer: Scorer,
+    loss: Loss,
+    state: ScaledParameters,
+    rows: Rows,
+    labels: Array,
+    order: Array,
+    steps: Array,
+    batch: int,
+    decay: float,
+) -> float:
+    """One step per batch of `order`: w <- (1 - step decay) w - step (mean gradient of the batch, taken before it).
+
+    state    changed in place
+    labels   (n_rows,) int32, one per row of `rows`
+    order    (n,) int64: rows in the order they are met; repeats allowed
+    steps    (ceil(n / batch),) float64: one step per batch
+    decay    d(penalty)/dw = decay * w: the regularization, or twice that in Deng's convention
+    returns  the sum of the losses, each row's before its own step
+    """
+    total = 0.0
+    for position, step in enumerate(steps.tolist()):
+        chosen = order[position * batch : (position + 1) * batch]
+        part = rows.take(chosen).decoded()
+        scores = scorer.scores(state.values, part)
+        scores *= scores.dtype.type(state.scale)
+        value, residuals = loss.residuals(scores, labels[chosen])
+        total += value
+        state.decay(1.0 - step * decay)
+        scorer.subtract(state.values, part, residuals, step / (chosen.size * state.scale))
+    return total

@@ -1,0 +1,49 @@
+"""Multinomial logistic loss (softmax); Harchaoui et al. 2012, section 2."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+
+from tasks.losses.weights import checked_class_weight, row_weights
+from tasks.rows.base import Array
+
+
+@numba.njit(cache=True, nogil=True)
+def multinomial_rows(scores: Array, labels: Array, weights: Array, out: Array) -> float:
+    """Fill `out` with d(loss)/d(scores) = weight (p - e_y) and return the sum of losses, logsumexp(s) - s_y each.
+
+    scores, out (n_rows, n_outputs) float; labels (n_rows,) int32 in [0, n_outputs); weights (n_rows,) float64
+    """
+    total = 0.0
+    for i in range(scores.shape[0]):
+        highest = scores[i, 0]
+        for c in range(1, scores.shape[1]):
+            highest = max(highest, scores[i, c])
+        mass = 0.0
+        for c in range(scores.shape[1]):
+            out[i, c] = np.exp(scores[i, c] - highest)
+            mass += out[i, c]
+        factor = weights[i] / mass
+        for c in range(scores.shape[1]):
+            out[i, c] *= factor
+        out[i, labels[i]] -= weights[i]
+        total += weights[i] * (np.log(mass) + highest - scores[i, labels[i]])
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class Multinomial:
+    """log(1 + sum over l != y of exp(s_l - s_y)); class_weight (n_classes,) or None multiplies a class's rows."""
+
+    class_weight: Array | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "class_weight", checked_class_weight(self.class_weight))
+
+    def residuals(self, scores: Array, labels: Array) -> tuple[float, Array]:
+        """See `Loss.residuals`; labels (n_rows,) int32 are outputs."""
+        out = np.empty_like(scores)
+        return multinomial_rows(scores, labels, row_weights(labels, self.class_weight), out), out
