@@ -31,7 +31,10 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class PqEncoder:
-    """Product quantisation: the nearest centroid of each sub-vector. codebooks (n_subquantizers, n_centroids, width)."""
+    """Product quantisation: the nearest centroid of each sub-vector.
+
+    codebooks  (n_subquantizers, n_centroids, width) float32
+    """
 
     codebooks: Array
     kind: ClassVar[str] = "pq"

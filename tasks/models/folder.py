@@ -84,7 +84,7 @@ def save_model(
 
     rows, test_rows  names of the encoding it learnt from and of the one it predicts on ("x" = raw rows)
     encoders         what turns raw rows into test_rows; empty when it predicts on raw rows
-    metrics          numbers of metrics.json, shown in the card; provenance: plain JSON values. Neither enters the digest
+    metrics          numbers of metrics.json, shown in the card; provenance: plain JSON values; neither is in the digest
     raises           Diverged when a weight is not finite, DiskFull
     """
     place = Path(folder)
@@ -129,6 +129,21 @@ def load_model(folder: str | Path) -> SavedModel:
         for i, part in enumerate(header["encoders"])
     ]
     return SavedModel(model, classes, tuple(encoders), header, str(place))
+
+
+def publish_model(source: str | Path, target: str | Path, metrics: Mapping[str, float]) -> str:
+    """Write the model of one folder to another, with the metrics that were measured since; the digest stays."""
+    saved = load_model(source)
+    return save_model(
+        target,
+        saved.model,
+        saved.classes,
+        rows=saved.header["rows"],
+        test_rows=saved.header["test_rows"],
+        encoders=saved.encoders,
+        metrics=metrics,
+        provenance=saved.header["provenance"],
+    )
 
 
 def verify_model(folder: str | Path) -> str:

@@ -1,0 +1,85 @@
+"""Functions that travel: predict the rows of one block, with the model loaded once per process."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tasks.cache import ByteCache
+from tasks.files import version_of
+from tasks.io import Block, read_rows
+from tasks.models.errors import ModelMissing
+from tasks.models.folder import SavedModel, load_model
+from tasks.models.predictions import part_name, write_part
+from tasks.models.selection import Selection
+from tasks.models.sums import SUMS
+from tasks.rows.base import Rows
+
+MODELS_KEPT = 2  # models held per process, each counted as one byte
+_LOADED = ByteCache(MODELS_KEPT)
+
+
+@dataclass(frozen=True, slots=True)
+class PredictReport:
+    """What predicting added up to.
+
+    rows, evaluations   rows predicted; classifiers really evaluated for them
+    seconds             wall clock of ranking, reading and writing apart
+    digests             content digest of each part, in block order
+    """
+
+    rows: int
+    evaluations: int
+    seconds: float
+    digests: tuple[str, ...]
+
+    def __add__(self, other: PredictReport) -> PredictReport:
+        return PredictReport(
+            self.rows + other.rows,
+            self.evaluations + other.evaluations,
+            self.seconds + other.seconds,
+            self.digests + other.digests,
+        )
+
+
+def cached_model(folder: str) -> SavedModel:
+    """The model of a folder, loaded and checked once per process while its SHA256SUMS stays the same."""
+    try:
+        version = version_of(str(Path(folder) / SUMS))
+    except (FileNotFoundError, NotADirectoryError):
+        load_model(folder)  # names what is wrong with the folder
+        raise ModelMissing("the model has gone", folder, "train again") from None
+    return _LOADED.fetch(folder, version, lambda: load_model(folder), lambda _: 1)
+
+
+def predict_block(block: Block, model_folder: str, top: int, target_dir: str, selection: Selection) -> PredictReport:
+    """Rank the selected rows of a block and write them as `part-<block>.parquet` in target_dir.
+
+    A block of which nothing is selected writes an empty part, so that every block has one. Raises ColumnMismatch, the
+    errors of `load_model` and of `read_rows`, DiskFull.
+    """
+    saved = cached_model(model_folder)
+    selected = selection.of(block)
+    rows = read_rows(block)
+    if len(selected.index) != rows.n_rows:
+        rows = rows.take(selected.index)
+    warm_up(saved, rows, top)
+    start = time.perf_counter()
+    ranking = saved.rank(rows, top)
+    seconds = time.perf_counter() - start
+    digest = write_part(Path(target_dir) / part_name(block.index), selected, ranking)
+    return PredictReport(rows.n_rows, int(ranking.evaluations.sum(dtype=np.int64)), seconds, (digest,))
+
+
+_WARM: set[tuple[str, str]] = set()
+
+
+def warm_up(saved: SavedModel, rows: Rows, top: int) -> None:
+    """Compile the kernels of this kind of model and rows once per process, so that timings hold no compilation."""
+    kind = (saved.model.kind, rows.body)
+    if kind not in _WARM and rows.n_rows:
+        saved.rank(rows.take(np.arange(1)), top)
+        _WARM.add(kind)

@@ -1,0 +1,158 @@
+"""Predictions as Parquet: one part per block, joined in block order without holding more than a part and a row group.
+
+Columns: row int64 (the source row), label int32 (null when not known), classes and scores fixed_size_list[top]
+(int32, -1 and float32, NaN where a row names fewer classes), evaluations int32, path list<int32> (trees only).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from tasks.digest import combine, digest_arrays
+from tasks.models.base import Ranking
+from tasks.models.errors import PredictionsDamaged
+from tasks.models.parquet import TableWriter, read_table, write_table
+from tasks.models.selection import Selected
+from tasks.rows.base import Array
+
+FORMAT, VERSION = "labelgrove.predictions", 1
+AGAIN = "predict again"
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """What one part says; arrays as in `Ranking`, row (n,) int64, label (n,) int32 with -1 for not known."""
+
+    row: Array
+    label: Array
+    ranking: Ranking
+
+    def digest(self) -> str:
+        ranking = self.ranking
+        path = () if ranking.path is None else _ragged(ranking.path)
+        return digest_arrays(self.row, self.label, ranking.classes, ranking.scores, ranking.evaluations, *path)
+
+
+def part_name(index: int) -> str:
+    return f"part-{index:05d}.parquet"
+
+
+def schema_of(top: int, with_path: bool) -> pa.Schema:
+    fields = [
+        pa.field("row", pa.int64(), nullable=False),
+        pa.field("label", pa.int32()),
+        pa.field("classes", pa.list_(pa.int32(), top)),
+        pa.field("scores", pa.list_(pa.float32(), top)),
+        pa.field("evaluations", pa.int32(), nullable=False),
+    ]
+    return pa.schema([*fields, pa.field("path", pa.list_(pa.int32()))] if with_path else fields)
+
+
+def write_part(target: Path, selected: Selected, ranking: Ranking) -> str:
+    """Write the predictions of one block, whole or not at all; returns their content digest."""
+    top = ranking.classes.shape[1]
+    columns = [
+        pa.array(selected.row_ids, pa.int64()),
+        pa.array(selected.labels, pa.int32(), mask=selected.labels < 0),
+        pa.FixedSizeListArray.from_arrays(pa.array(ranking.classes.reshape(-1), pa.int32()), top),
+        pa.FixedSizeListArray.from_arrays(pa.array(ranking.scores.reshape(-1), pa.float32()), top),
+        pa.array(ranking.evaluations, pa.int32()),
+    ]
+    if ranking.path is not None:
+        offsets, nodes = _ragged(ranking.path)
+        columns.append(pa.ListArray.from_arrays(pa.array(offsets), pa.array(nodes)))
+    write_table(target, pa.table(columns, schema=schema_of(top, ranking.path is not None)))
+    return Predictions(selected.row_ids, selected.labels, ranking).digest()
+
+
+def read_part(source: str | Path) -> Predictions:
+    """Read a part, or a joined file that fits in memory; raises PredictionsDamaged."""
+    return predictions_of(read_table(Path(source), PredictionsDamaged, AGAIN), str(source))
+
+
+def predictions_of(table: pa.Table, where: str) -> Predictions:
+    """The arrays behind a table of predictions; raises PredictionsDamaged when it is none."""
+    top, with_path = width_of(table.schema), "path" in table.column_names
+    if not top or table.schema.remove_metadata() != schema_of(top, with_path):
+        raise PredictionsDamaged("it is no predictions file: the columns are others", where, AGAIN)
+    label = table["label"].fill_null(-1).to_numpy().astype(np.int32)
+    ranking = Ranking(
+        _matrix(table["classes"], top, where),
+        _matrix(table["scores"], top, where),
+        table["evaluations"].to_numpy(),
+        _padded(table["path"]) if with_path else None,
+    )
+    return Predictions(table["row"].to_numpy(), label, ranking)
+
+
+def width_of(schema: pa.Schema) -> int:
+    """How many classes a row of predictions names; 0 when the schema is none of ours."""
+    place = schema.get_field_index("classes")
+    kind = schema.field(place).type if place >= 0 else None
+    return int(kind.list_size) if kind is not None and pa.types.is_fixed_size_list(kind) else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A finished predictions file: its rows and the content digest of its parts in order."""
+
+    rows: int
+    digest: str
+
+
+def join_parts(
+    parts: Sequence[str | Path],
+    target: str | Path,
+    metadata: Mapping[str, str] | None = None,
+    digests: Sequence[str] | None = None,
+) -> Joined:
+    """Join parts in the given order into one file, one part in memory at a time; whole or not at all.
+
+    metadata   put into the file's metadata (model digest, top, ...)
+    digests    the content digests the parts were written with; a part that has another raises PredictionsDamaged
+    """
+    if not parts:
+        raise PredictionsDamaged("there are no parts to join", str(target), AGAIN)
+    labels = {"format": FORMAT, "version": str(VERSION), **(metadata or {})}
+    found: list[str] = []
+    rows = 0
+    first = read_table(Path(parts[0]), PredictionsDamaged, AGAIN)
+    with TableWriter(Path(target), first.schema.remove_metadata(), labels) as writer:
+        for i, part in enumerate(parts):
+            table = first if i == 0 else read_table(Path(part), PredictionsDamaged, AGAIN)
+            if table.schema.remove_metadata() != first.schema.remove_metadata():
+                raise PredictionsDamaged("its columns are not those of the first part", str(part), AGAIN)
+            found.append(predictions_of(table, str(part)).digest())
+            if digests is not None and found[-1] != digests[i]:
+                raise PredictionsDamaged("its content is not what was predicted", str(part), AGAIN)
+            writer.write(table)
+            rows += table.num_rows
+    return Joined(rows, combine(found))
+
+
+def _ragged(path: Array) -> tuple[Array, Array]:
+    """(offsets (n_rows + 1,) int32, nodes int32) of a -1 padded path."""
+    used = path >= 0
+    offsets = np.zeros(len(path) + 1, np.int32)
+    np.cumsum(used.sum(axis=1), out=offsets[1:])
+    return offsets, path[used].astype(np.int32)
+
+
+def _padded(column: pa.ChunkedArray) -> Array:
+    lists = column.combine_chunks()
+    lengths = np.asarray(lists.value_lengths().fill_null(0)).astype(np.int64)
+    out = np.full((len(lengths), int(lengths.max(initial=0))), -1, np.int32)
+    out[np.arange(out.shape[1])[None, :] < lengths[:, None]] = np.asarray(lists.flatten())
+    return out
+
+
+def _matrix(column: pa.ChunkedArray, top: int, where: str) -> Array:
+    flat = np.asarray(column.combine_chunks().flatten())
+    if flat.size != len(column) * top:
+        raise PredictionsDamaged("a row names no classes", where, AGAIN)
+    return flat.reshape(len(column), top)
