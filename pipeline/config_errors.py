@@ -1,0 +1,124 @@
+"""Findings in a config: dotted path, line, value, accepted range, nearest known key; all of them at once."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from pydantic import BaseModel, ValidationError
+
+from tasks.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing wrong: `path` as in train[0].depth, `line` of the TOML file or 0, and what is expected."""
+
+    path: str
+    line: int
+    message: str
+
+    def __str__(self) -> str:
+        place = f"line {self.line}: " if self.line else ""
+        return f"{place}{self.path}: {self.message}"
+
+
+class ConfigError(UsageError):
+    """The config cannot be used; every finding is listed."""
+
+    @classmethod
+    def of(cls, findings: Sequence[Finding], file: str) -> Self:
+        lines = "".join(f"\n  {finding}" for finding in findings)
+        count = f"{len(findings)} finding" + ("s" if len(findings) > 1 else "")
+        return cls(f"{count}{lines}", file, "`labelgrove schema` lists every key")
+
+
+def findings_of(error: ValidationError, model: type[BaseModel], values: dict[str, Any], text: str) -> list[Finding]:
+    """What pydantic found, with the line of each and the nearest key for a misspelt one."""
+    return list(_findings(error, model, values, text))
+
+
+def _findings(error: ValidationError, model: type[BaseModel], values: dict[str, Any], text: str) -> Iterator[Finding]:
+    for detail in error.errors():
+        steps = [step for step in detail["loc"] if not _is_tag(step, values, detail["loc"])]
+        path = _dotted(steps)
+        message = str(detail["msg"]).removeprefix("Value error, ")
+        if detail["type"] == "extra_forbidden":
+            message = "no such key" + _nearest(str(steps[-1]), _siblings(model, detail["loc"]))
+        elif detail["type"] == "union_tag_invalid":
+            context = detail.get("ctx", {})
+            tags = re.findall(r"'([^']*)'", str(context.get("expected_tags", "")))
+            path, steps = f"{path}.kind", [*steps, "kind"]
+            message = f"no such kind {context.get('tag')!r}" + _nearest(str(context.get("tag")), tags)
+        elif detail["type"] not in ("missing", "value_error"):
+            message += f" (it is {detail['input']!r})"
+        yield Finding(path or "config", _line(text, steps), message)
+
+
+def _is_tag(step: Any, values: dict[str, Any], loc: tuple[Any, ...]) -> bool:
+    """Pydantic puts the kind of a training section into the path: ('train', 0, 'label-tree', 'depth')."""
+    return len(loc) > 2 and loc[0] == "train" and step is loc[2] and isinstance(step, str) and "kind" in _entry(values, loc)
+
+
+def _entry(values: dict[str, Any], loc: tuple[Any, ...]) -> dict[str, Any]:
+    try:
+        entry = values[loc[0]][loc[1]]
+    except (KeyError, IndexError, TypeError):
+        return {}
+    return entry if isinstance(entry, dict) and entry.get("kind") == loc[2] else {}
+
+
+def _dotted(steps: list[Any]) -> str:
+    path = ""
+    for step in steps:
+        path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else str(step)
+    return path
+
+
+def _nearest(word: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.4)
+    listed = ", ".join(known)
+    return f": did you mean {close[0]!r}? (known: {listed})" if close else f" (known: {listed})"
+
+
+def _siblings(model: type[BaseModel], loc: tuple[Any, ...]) -> list[str]:
+    """The keys that the section at `loc` knows."""
+    from pipeline import config
+
+    sections: dict[Any, type[BaseModel]] = {
+        "data": config.DataSection,
+        "predict": config.PredictSection,
+        "report": config.ReportSection,
+        "encode": config.PqEncoding,
+        "ovr": config.OneVsRest,
+        "heshing": config.Heshing,
+        "flat-hash": config.FlatHash,
+        "label-tree": config.LabelTree,
+    }
+    found = model
+    for step in loc[:-1]:
+        found = sections.get(step, found)
+    return list(found.model_fields)
+
+
+def _line(text: str, steps: list[Any]) -> int:
+    """The 1-based line of a key, or of its section's head, or 0."""
+    lines = text.splitlines()
+    start = 0
+    if steps and len(steps) > 1 and isinstance(steps[1], int):
+        heads = [i for i, line in enumerate(lines) if line.split("#")[0].replace(" ", "").startswith(f"[[{steps[0]}]]")]
+        if steps[1] >= len(heads):
+            return 0
+        start = heads[steps[1]]
+    elif len(steps) > 1:
+        heads = [i for i, line in enumerate(lines) if line.split("#")[0].replace(" ", "").startswith(f"[{steps[0]}]")]
+        start = heads[0] if heads else 0
+    for i in range(start, len(lines)):
+        if i > start and lines[i].lstrip().startswith("[") and len(steps) > 1:
+            break
+        if steps and re.match(rf"\s*\"?{re.escape(str(steps[-1]))}\"?\s*=", lines[i]):
+            return i + 1
+    return start + 1 if start else 0

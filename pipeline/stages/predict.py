@@ -1,0 +1,114 @@
+"""Predict the test rows block by block, and add up the metrics over the parts."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.config import Learner, PredictSection
+from pipeline.stage import Estimate, Facts, Made, Stage, Work
+from pipeline.stages.train import MEGABYTE, MODEL, inputs_of, train_step
+from tasks.digest import combine
+from tasks.models.blocks import PredictReport, predict_block
+from tasks.models.evaluate import Scores, evaluate_part
+from tasks.models.predictions import join_parts, part_name
+from tasks.models.selection import TEST, Selection
+from tasks.rows.base import Array
+
+PREDICTIONS = "predictions.parquet"
+PARTS = "parts"
+
+
+def predict_step(name: str) -> str:
+    return f"predict_{name}"
+
+
+def evaluate_step(name: str) -> str:
+    return f"evaluate_{name}"
+
+
+@dataclass(frozen=True)
+class PredictStage(Stage):
+    """The best classes of every test row, to Parquet."""
+
+    learner: Learner
+    predict: PredictSection
+
+    @property
+    def name(self) -> str:
+        return predict_step(self.learner.name)
+
+    def settings(self) -> dict[str, Any]:
+        return {"top": self.predict.top, "test_rows": self.learner.tested_on}
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (train_step(self.learner.name), *inputs_of(self.learner))
+
+    def estimate(self, facts: Facts) -> Estimate:
+        dataset, rows = facts.dataset, self.learner.tested_on
+        model = 4 * dataset.n_features * dataset.n_classes
+        scores = 4 * 1024 * (facts.row_floats[rows] + 3 * dataset.n_classes)
+        task = 3 * facts.block_bytes[rows] + 3 * model + scores + 96 * MEGABYTE
+        disk = 2 * dataset.split_counts["test"] * (24 + 8 * self.predict.top)
+        return Estimate(task, disk, len(dataset.blocks()))
+
+    def run(self, work: Work) -> Made:
+        started = time.perf_counter()
+        parts = work.folder / PARTS
+        parts.mkdir(parents=True, exist_ok=True)
+        blocks = work.test_blocks(self.learner.tested_on)
+        top = min(self.predict.top, work.dataset.n_classes)
+        selection = Selection(work.dataset.path, TEST)
+        model = str(work.folders[train_step(self.learner.name)] / MODEL)
+        report: PredictReport = work.pool.sum(
+            predict_block, blocks, model, top, str(parts), selection, name=self.name
+        )
+        join_parts([parts / part_name(block.index) for block in blocks], work.folder / PREDICTIONS)
+        seconds = time.perf_counter() - started
+        rows = max(1, report.rows)
+        return Made(
+            combine(report.digests),
+            {"rows": report.rows, "evaluations": report.evaluations, "parts": len(blocks)},
+            {"seconds": seconds, "predict_us_per_row": 1e6 * report.seconds / rows},
+        )
+
+
+@dataclass(frozen=True)
+class EvaluateStage(Stage):
+    """Accuracy, hierarchical error and cost of the predictions."""
+
+    learner: Learner
+    worst: int
+
+    @property
+    def name(self) -> str:
+        return evaluate_step(self.learner.name)
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (predict_step(self.learner.name),)
+
+    def estimate(self, facts: Facts) -> Estimate:
+        return Estimate(96 * MEGABYTE + 64 * facts.dataset.block_rows, MEGABYTE, len(facts.dataset.blocks()))
+
+    def run(self, work: Work) -> Made:
+        folder = work.folders[predict_step(self.learner.name)] / PARTS
+        parts = [str(path) for path in sorted(folder.glob("part-*.parquet"))]
+        taxonomy = work.dataset.taxonomy
+        tree: dict[str, Array] | None = None
+        if taxonomy is not None:
+            tree = {"parent": taxonomy.parent, "leaf_of_class": taxonomy.leaf_of_class}
+        scores: Scores = work.pool.sum(
+            evaluate_part, parts, work.dataset.n_classes, tree, None, name=self.name
+        )
+        results = {"metrics": scores.metrics(), "detail": scores.detail(DETAIL_ROWS)}
+        return Made(combine([repr(results)]), results)
+
+
+DETAIL_ROWS = 200  # worst classes and confused pairs kept; the report shows as many of them as it is told
+__all__ = ["PREDICTIONS", "EvaluateStage", "PredictStage", "evaluate_step", "predict_step"]

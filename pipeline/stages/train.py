@@ -1,0 +1,192 @@
+"""Training stages of the SGD learners: one-vs-rest, and the two hash learners. Each ends in `model/` of its step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from pipeline.config import OWN_ROWS, FlatHash, Heshing, LabelTree, Learner, OneVsRest, SgdLearner
+from pipeline.dataset import Dataset
+from pipeline.oracles import FileCheckpoint, PoolOracle
+from pipeline.stage import ROWS_STORE, Estimate, Facts, Made, Stage, Work, encode_step
+from tasks.fit.fit import FitResult, fit
+from tasks.fit.linear import LinearScorer
+from tasks.fit.problem import SgdProblem
+from tasks.fit.scorer import Scorer
+from tasks.fit.sgd import SgdParams
+from tasks.fit.targets import SplitTargets
+from tasks.hashing.heshing import HashedScorer
+from tasks.io import read_codebooks, read_labels
+from tasks.losses import crammer_singer, hinge, logistic, multinomial, weights
+from tasks.losses.base import Loss
+from tasks.models.base import Model
+from tasks.models.encoder import Encoder, PqEncoder
+from tasks.models.folder import save_model
+from tasks.models.hashed import HashedModel
+from tasks.models.linear import LinearModel
+from tasks.rows.base import Array
+from tasks.sums import FAN_IN
+from tasks.taxonomy import Taxonomy
+
+MODEL = "model"  # folder of the trained model within its step
+MEGABYTE = 1 << 20
+
+LOSSES: dict[str, Callable[[Array | None], Loss]] = {
+    "squared-hinge": lambda weight: hinge.OneVsRestHinge(squared=True, class_weight=weight),
+    "hinge": lambda weight: hinge.OneVsRestHinge(squared=False, class_weight=weight),
+    "logistic": lambda weight: logistic.OneVsRestLogistic(class_weight=weight),
+    "multinomial": lambda weight: multinomial.Multinomial(class_weight=weight),
+    "crammer-singer": lambda weight: crammer_singer.CrammerSinger(class_weight=weight),
+}
+
+
+def train_step(name: str) -> str:
+    return f"train_{name}"
+
+
+def sgd_params(learner: SgdLearner, **more: Any) -> SgdParams:
+    """The parameters of the loop, of the keys that the learner's section has in common with them."""
+    known = {field.name for field in fields(SgdParams)}
+    return SgdParams(**{key: value for key, value in learner.model_dump().items() if key in known}, **more)
+
+
+def class_counts(dataset: Dataset) -> Array:
+    """(n_classes,) int64: training rows of each class."""
+    counts = np.zeros(dataset.n_classes, np.int64)
+    last = dataset.split_counts["train"]
+    for block in dataset.blocks():
+        if block.start < last:
+            labels = read_labels(dataset.path, block.start, min(block.stop, last))
+            counts += np.bincount(labels, minlength=dataset.n_classes)
+    return counts
+
+
+def encoders_of(learner: Learner, work: Work) -> list[Encoder]:
+    """What turns raw rows into those that the learner is tested on."""
+    if learner.tested_on == OWN_ROWS:
+        return []
+    return [PqEncoder(read_codebooks(str(work.folders[encode_step(learner.tested_on)] / ROWS_STORE)))]
+
+
+def inputs_of(learner: Learner) -> tuple[str, ...]:
+    """The encodings that a learner reads, or carries in its model."""
+    names = dict.fromkeys(rows for rows in (learner.rows, learner.tested_on) if rows != OWN_ROWS)
+    return tuple(encode_step(name) for name in names)
+
+
+def save(learner: Learner, work: Work, model: Model, provenance: dict[str, Any]) -> str:
+    """Write the model of a learner into its step; returns the content digest."""
+    return save_model(
+        work.folder / MODEL,
+        model,
+        work.dataset.classes,
+        rows=learner.rows,
+        test_rows=learner.tested_on,
+        encoders=encoders_of(learner, work),
+        provenance={"seed": work.seed, "dataset": work.dataset.digest, **provenance},
+    )
+
+
+def model_facts(model: Model, operations: float, rows: int) -> dict[str, Any]:
+    """What the report says of a model before it is tested: bytes of parameters, training cost per row."""
+    parameters = sum(array.nbytes for name, array in model.tensors().items() if name not in NOT_PARAMETERS)
+    return {"model_bytes": int(parameters), "train_ops_per_row": operations / max(1, rows)}
+
+
+NOT_PARAMETERS = ("node_seeds", "parent", "level", "leaf_of_class")  # structure, computable from the taxonomy
+
+
+@dataclass(frozen=True)
+class SgdStage(Stage):
+    """Train one flat learner by parallel SGD in rounds, one checkpoint a round."""
+
+    learner: OneVsRest | Heshing | FlatHash
+
+    @property
+    def name(self) -> str:
+        return train_step(self.learner.name)
+
+    def settings(self) -> dict[str, Any]:
+        return self.learner.model_dump(mode="json")
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return inputs_of(self.learner)
+
+    def estimate(self, facts: Facts) -> Estimate:
+        dataset = facts.dataset
+        if isinstance(self.learner, OneVsRest):
+            model = 4 * (dataset.n_features + 1) * dataset.n_classes
+        else:
+            model = 4 * self.learner.n_buckets * n_levels(self.learner, dataset)
+        batch = 4 * 1024 * (facts.row_floats[self.learner.rows] + 2 * nodes(self.learner, dataset))
+        task = 2 * facts.block_bytes[self.learner.rows] + 3 * model + batch + 64 * MEGABYTE
+        adding = (FAN_IN + 2) * model
+        tasks = self.learner.rounds * self.learner.partitions + 1
+        return Estimate(max(task, adding), 2 * model + MEGABYTE, tasks)
+
+    def run(self, work: Work) -> Made:
+        started = time.perf_counter()
+        dataset = work.dataset
+        scorer, loss = self._problem(dataset)
+        problem = SgdProblem(
+            scorer, loss, sgd_params(self.learner), work.seed, self.learner.name, SplitTargets(dataset.path)
+        )
+        oracle = PoolOracle(work.pool, work.train_blocks(self.learner.rows), self.learner.name)
+        result = fit(problem, oracle, checkpoint=FileCheckpoint(work.folder / "progress"))
+        model = self._model(scorer, result)
+        trial = result.trial.as_json()
+        digest = save(self.learner, work, model, {"step": trial["step"], "regularization": trial["regularization"]})
+        facts = model_facts(model, result.operations, dataset.split_counts["train"])
+        return Made(digest, {**facts, "trial": trial, "history": result.history}, {"seconds": time.perf_counter() - started})
+
+    def _problem(self, dataset: Dataset) -> tuple[Scorer, Loss]:
+        if isinstance(self.learner, OneVsRest):
+            scorer: Scorer = LinearScorer(dataset.n_features, dataset.n_classes, self.learner.bias)
+            balanced = self.learner.class_weight == "balanced"
+            weight = weights.balanced(class_counts(dataset)) if balanced else None
+            return scorer, LOSSES[self.learner.loss](weight)
+        return hashed_scorer(self.learner, dataset), LOSSES[self.learner.loss](None)
+
+    def _model(self, scorer: Scorer, result: FitResult) -> Model:
+        parameters = result.parameters
+        if isinstance(scorer, HashedScorer):
+            return HashedModel(scorer, parameters["table"], self.learner.kind)
+        return LinearModel(parameters["weights"], parameters.get("bias"), self.learner.kind)
+
+
+def hashed_scorer(learner: Heshing | FlatHash, dataset: Dataset) -> HashedScorer:
+    """Scores along the taxonomy's paths (Zhao & Xing, section 3), or every class under its leaf's own hash."""
+    taxonomy = dataset.taxonomy or Taxonomy.flat(dataset.n_classes)
+    if isinstance(learner, FlatHash):
+        seeds = taxonomy.node_seeds[taxonomy.leaf_of_class]
+        return HashedScorer.flat(seeds, learner.n_buckets, dataset.n_features)
+    return HashedScorer.hierarchical(
+        taxonomy.node_seeds,
+        taxonomy.parent,
+        taxonomy.level,
+        taxonomy.leaf_of_class,
+        learner.n_buckets,
+        dataset.n_features,
+    )
+
+
+def n_levels(learner: SgdLearner, dataset: Dataset) -> int:
+    """Blocks of the hashed parameter vector (T)."""
+    if isinstance(learner, Heshing):
+        return (dataset.taxonomy or Taxonomy.flat(dataset.n_classes)).n_levels
+    return 1
+
+
+def nodes(learner: SgdLearner, dataset: Dataset) -> int:
+    """Numbers that scoring one row gives: one per class, or one per taxonomy node."""
+    if isinstance(learner, Heshing) and dataset.taxonomy is not None:
+        return dataset.taxonomy.n_nodes
+    return dataset.n_classes
+
+
+__all__ = ["LOSSES", "MODEL", "LabelTree", "SgdStage", "train_step"]

@@ -1,0 +1,196 @@
+"""The run folder: steps with their DONE.json, written last; manifest, metrics, models, predictions; swept and verified.
+
+Nothing is judged by "file exists": a step is done when its DONE.json is there, carries the fingerprint that is asked
+for, and every file it names has the bytes and digest it says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tasks.errors import ArtefactError
+from tasks.files import disk_room, sync_path
+
+FORMAT, VERSION = "labelgrove.run", 1
+DONE = "DONE.json"
+MAX_JSON_BYTES = 256 << 20
+
+
+class StepDamaged(ArtefactError):
+    """A finished step's file is missing or has other content than when it was finished."""
+
+
+class RunFormat(ArtefactError):
+    """A file of the run folder cannot be read, or is of a newer version."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """What DONE.json says of a finished step.
+
+    digest   of the content the step made: the same for any number of workers, faults and resumes
+    files    path within the step folder -> [bytes, digest of the file]
+    results  plain values the step hands to later steps and to the report, part of the content
+    measured seconds, bytes, rows/s: differ from run to run
+    """
+
+    step: str
+    fingerprint: str
+    digest: str
+    inputs: dict[str, str]
+    settings: dict[str, Any]
+    files: dict[str, list[Any]]
+    results: dict[str, Any]
+    measured: dict[str, Any]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(int(size) for size, _ in self.files.values())
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Whole or not at all: temporary name, fsync, rename."""
+    text = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    write_text(path, text + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Whole or not at all: temporary name, fsync, rename. Raises DiskFull."""
+    data = text.encode("utf-8", "surrogatepass")
+    spare = path.with_name(f".{path.name}.partial-{os.getpid()}")
+    with disk_room(str(path), len(data)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(spare, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(spare, path)
+        sync_path(str(path.parent))
+
+
+def read_json(path: Path) -> Any:
+    """Raises FileNotFoundError, or RunFormat when it is not the JSON that we write."""
+    try:
+        if path.stat().st_size > MAX_JSON_BYTES:
+            raise ValueError(f"larger than {MAX_JSON_BYTES:,} bytes")
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise RunFormat(f"not readable: {error}", str(path), "the step that wrote it will be made again") from None
+
+
+def file_digest(path: Path) -> str:
+    """BLAKE2b-128 of a file's bytes."""
+    state = hashlib.blake2b(digest_size=16)
+    with open(path, "rb") as file:
+        while chunk := file.read(1 << 20):
+            state.update(chunk)
+    return state.hexdigest()
+
+
+def files_below(folder: Path) -> Iterator[str]:
+    """Relative paths of the files that are content, in order; DONE.json and progress of unfinished work are not."""
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if path.is_file() and name != DONE and not name.startswith("progress/"):
+            yield name
+
+
+class RunFolder:
+    """runs/NAME: where everything of a run lives."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __truediv__(self, name: str) -> Path:
+        return self.path / name
+
+    def step_folder(self, step: str, fingerprint: str) -> Path:
+        return self.path / "steps" / f"{step}-{fingerprint[:12]}"
+
+    def done(self, step: str, fingerprint: str) -> Done | None:
+        """What the finished step says, None when it is not finished (or its DONE.json cannot be read)."""
+        try:
+            values = read_json(self.step_folder(step, fingerprint) / DONE)
+            found = Done(**{name: values[name] for name in Done.__dataclass_fields__})
+        except (FileNotFoundError, NotADirectoryError, RunFormat, KeyError, TypeError):
+            return None
+        return found if found.fingerprint == fingerprint and found.step == step else None
+
+    def finish(self, done: Done) -> None:
+        """Write DONE.json: from here on the step counts as made."""
+        folder = self.step_folder(done.step, done.fingerprint)
+        shutil.rmtree(folder / "progress", ignore_errors=True)
+        values = {name: getattr(done, name) for name in Done.__dataclass_fields__}
+        write_json(folder / DONE, {"format": "labelgrove.step", "version": VERSION, **values})
+
+    def describe_files(self, step: str, fingerprint: str) -> dict[str, list[Any]]:
+        folder = self.step_folder(step, fingerprint)
+        return {name: [(folder / name).stat().st_size, file_digest(folder / name)] for name in files_below(folder)}
+
+    def damage(self, done: Done, deep: bool = True) -> list[StepDamaged]:
+        """What is wrong with a finished step's files; `deep` reads them, otherwise only presence and size count."""
+        folder = self.step_folder(done.step, done.fingerprint)
+        found = []
+        for name, (size, digest) in done.files.items():
+            path = folder / name
+            why = ""
+            if not path.is_file():
+                why = "is missing"
+            elif path.stat().st_size != size:
+                why = f"has {path.stat().st_size:,} bytes, was written with {size:,}"
+            elif deep and file_digest(path) != digest:
+                why = "has other content than was written"
+            if why:
+                hint = "type the same `labelgrove run` again: the step is made anew"
+                found.append(StepDamaged(f"{name} {why}", str(path), hint))
+        return found
+
+    def discard(self, step: str, fingerprint: str) -> None:
+        """Forget a damaged step: DONE.json first, so that a kill in between leaves an unfinished step."""
+        folder = self.step_folder(step, fingerprint)
+        (folder / DONE).unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def sweep(self) -> None:
+        """Remove what killed writers left: partial files, scratch of earlier pools."""
+        shutil.rmtree(self.path / "scratch", ignore_errors=True)
+        if self.path.exists():
+            for leftover in self.path.rglob(".*.partial-*"):
+                if leftover.is_dir():
+                    shutil.rmtree(leftover, ignore_errors=True)
+                else:
+                    leftover.unlink(missing_ok=True)
+
+    def stale_steps(self, wanted: Iterable[tuple[str, str]]) -> list[Path]:
+        """Step folders that no step of the config needs."""
+        keep = {self.step_folder(step, fingerprint) for step, fingerprint in wanted}
+        steps = self.path / "steps"
+        return sorted(path for path in steps.iterdir() if path not in keep) if steps.is_dir() else []
+
+    def event(self, kind: str, **fields: Any) -> None:
+        """Append one line to events.jsonl; a torn last line (killed writer) is harmless to readers."""
+        line = json.dumps({"time": round(time.time(), 3), "event": kind, **fields}, ensure_ascii=False, default=str)
+        with open(self.path / "events.jsonl", "a", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(line + "\n")
+
+    def events(self) -> list[dict[str, Any]]:
+        """All readable events, oldest first."""
+        found = []
+        try:
+            lines = (self.path / "events.jsonl").read_text(encoding="utf-8", errors="replace").splitlines()
+        except FileNotFoundError:
+            return []
+        for line in lines:
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                continue
+        return found
