@@ -1,1 +1,1 @@
-"""The report: figures and one self-contained HTML page."""
+"""The report: one HTML page without scripts, its figures as CSV beside it, and the table of the terminal."""

@@ -1,0 +1,192 @@
+"""Figures as SVG that takes its colours from the page, so that it reads in light, in dark and in print.
+
+The same numbers give the same bytes: ids come from a fixed salt, no date is written, text stays text.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+INK, FAINT, MAIN, OTHER = "#010101", "#020202", "#030303", "#040404"  # stand for colours that the page defines
+PAGE_COLOURS = {INK: "var(--ink)", FAINT: "var(--faint)", MAIN: "var(--main)", OTHER: "var(--other)"}
+SETTINGS = {
+    "svg.hashsalt": "labelgrove",
+    "svg.fonttype": "none",
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "text.parse_math": False,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": FAINT,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "grid.color": FAINT,
+    "grid.linewidth": 0.4,
+}
+NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
+Box = tuple[float, float, float, float]  # left, bottom, right, top in points
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One model in a scatter plot: marked when none other beats it."""
+
+    name: str
+    x: float
+    y: float
+    marked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Reference lines of a scatter plot with their captions; None draws none."""
+
+    x: float | None = None
+    x_caption: str = ""
+    y: float | None = None
+    y_caption: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """A logarithmic axis: its label, how a tick is written, its base (2 for bytes)."""
+
+    label: str
+    write: Callable[[float], str]
+    base: int = 10
+
+    def apply(self, axes: Axes) -> None:
+        axes.set_xscale("log")
+        subs = (1.0,) if self.base == 2 else (1.0, 2.0, 5.0)
+        axes.xaxis.set_major_locator(LogLocator(self.base, subs=subs, numticks=7))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: self.write(value)))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.set_xlabel(self.label)
+
+
+def scatter(points: Sequence[Point], scale: Scale, y_label: str, lines: Lines | None = None) -> str:
+    """Points with their names beside them, x on a logarithmic axis; an SVG element."""
+    with mpl.rc_context(SETTINGS):
+        figure, axes = _canvas(3.9)
+        scale.apply(axes)
+        axes.grid(True, axis="both", alpha=0.5)
+        for group, colour in ((True, MAIN), (False, OTHER)):
+            chosen = [point for point in points if point.marked is group]
+            marker = "o" if group else "D"
+            axes.plot([p.x for p in chosen], [p.y for p in chosen], marker, color=colour, markersize=7, zorder=3)
+        _frontier(axes, [point for point in points if point.marked])
+        axes.margins(0.18, 0.18)
+        _reference(axes, lines or Lines())
+        axes.set_ylabel(y_label)
+        figure.tight_layout()
+        _name_points(axes, points)
+        return svg_of(figure)
+
+
+def _frontier(axes: Axes, points: Sequence[Point]) -> None:
+    ordered = sorted((point.x, point.y) for point in points)
+    axes.plot([x for x, _ in ordered], [y for _, y in ordered], "-", color=MAIN, linewidth=1, alpha=0.6, zorder=2)
+
+
+def _reference(axes: Axes, lines: Lines) -> None:
+    if lines.x is not None:
+        axes.axvline(lines.x, color=INK, linewidth=1, linestyle="--", zorder=1)
+        place: dict[str, Any] = {
+            "xy": (lines.x, 0.02),
+            "xycoords": ("data", "axes fraction"),
+            "textcoords": "offset points",
+        }
+        axes.annotate(lines.x_caption, **place, xytext=(-5, 0), rotation=90, ha="right", va="bottom", fontsize=8)
+    if lines.y is not None:
+        axes.axhline(lines.y, color=INK, linewidth=1, linestyle=":", zorder=1)
+        place = {"xy": (0.01, lines.y), "xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+        axes.annotate(lines.y_caption, **place, xytext=(0, 3), ha="left", va="bottom", fontsize=8)
+
+
+def _name_points(axes: Axes, points: Sequence[Point]) -> None:
+    """Each name at the first of some places around its point where it covers no other name and no other point."""
+    spots = {point: tuple(axes.transData.transform((point.x, point.y)) * 72 / axes.figure.dpi) for point in points}
+    taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in spots.values()]
+    for point in sorted(points, key=lambda p: (-p.y, p.x, p.name)):
+        text = point.name if len(point.name) <= 24 else point.name[:23] + "\N{HORIZONTAL ELLIPSIS}"
+        width, height = 5.6 * len(text), 10.0
+        x, y = spots[point]
+        places = [(dx - (dx < 0) * width, dy) for step in range(8) for dx, dy in _around(step)]
+        free = [place for place in places if not _covers(_box(x, y, place, width, height), taken)]
+        dx, dy = free[0] if free else places[0]
+        taken.append(_box(x, y, (dx, dy), width, height))
+        axes.annotate(text, (point.x, point.y), (dx, dy), textcoords="offset points", fontsize=9, va="center")
+
+
+def _around(step: int) -> list[tuple[float, float]]:
+    far = 11.0 * step
+    return [(8, far), (-8, far), (8, -far), (-8, -far)]
+
+
+def _box(x: float, y: float, place: tuple[float, float], width: float, height: float) -> Box:
+    left, middle = x + place[0], y + place[1]
+    return left, middle - height / 2, left + width, middle + height / 2
+
+
+def _covers(box: Box, taken: Sequence[Box]) -> bool:
+    return any(box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in taken)
+
+
+def bars(values: Mapping[str, float], x_label: str, shown: Sequence[str]) -> str:
+    """Horizontal bars in the given order, top down, each with its value written out; an SVG element."""
+    with mpl.rc_context(SETTINGS):
+        figure, axes = _canvas(0.9 + 0.3 * max(1, len(values)))
+        names = [name if len(name) <= 32 else name[:31] + "\N{HORIZONTAL ELLIPSIS}" for name in values]
+        places = list(range(len(names)))
+        axes.barh(places, list(values.values()), color=MAIN, height=0.6)
+        for place, value, text in zip(places, values.values(), shown, strict=True):
+            axes.annotate(text, (value, place), (4, 0), textcoords="offset points", va="center", fontsize=8)
+        axes.set_yticks(places, names)
+        axes.invert_yaxis()
+        axes.margins(x=0.15)
+        axes.set_xlabel(x_label)
+        figure.tight_layout()
+        return svg_of(figure)
+
+
+def _canvas(height: float) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(6.4, height))
+    FigureCanvasSVG(figure)
+    return figure, figure.add_subplot()
+
+
+def svg_of(figure: Figure) -> str:
+    """The SVG element of a figure: no XML head, no metadata, no style that reaches outside, the page's colours."""
+    out = io.StringIO()
+    figure.patch.set_visible(False)
+    for axes in figure.axes:
+        axes.patch.set_visible(False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a character that no font has is the browser's to draw
+        figure.savefig(out, format="svg", metadata=NO_METADATA)
+    text = out.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>", "", text, flags=re.DOTALL)
+    for colour, variable in PAGE_COLOURS.items():
+        text = text.replace(colour, variable)
+    return re.sub(r"[ \t]+\n", "\n", text).strip()
+
+
+def scoped(svg: str, prefix: str, title: str) -> str:
+    """The ids of an SVG made unique on the page, and a title for those who cannot see it (already escaped)."""
+    svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
+    svg = re.sub(r'((?:xlink:)?href="#|url\(#)', rf"\1{prefix}-", svg)
+    return re.sub(r"<svg ", f'<svg role="img" aria-label="{title}" ', svg, count=1)

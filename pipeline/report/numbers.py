@@ -1,0 +1,74 @@
+"""Numbers as people read them, and the columns that the page and the terminal share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pipeline.report.summary import Metrics, known
+
+MISSING = "-"
+
+
+def percent(value: float) -> str:
+    return f"{100 * value:.1f} %"
+
+
+def plain(value: float) -> str:
+    return f"{value:.3f}"
+
+
+def times(value: float) -> str:
+    return f"{value:.3g}x" if value < 1000 else f"{value:,.0f}x"
+
+
+def count(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def size(value: float) -> str:
+    """Bytes in powers of 1024."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(value) < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
+
+
+def seconds(value: float) -> str:
+    if value < 100:
+        return f"{value:.1f} s"
+    minutes, rest = divmod(round(value), 60)
+    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of the table of models: the metric, its heading, how it is written, what it means."""
+
+    key: str
+    heading: str
+    write: Callable[[float], str]
+    meaning: str
+
+    def cell(self, metrics: Metrics) -> str:
+        value = known(metrics, self.key)
+        return MISSING if value is None else self.write(value)
+
+
+COLUMNS = (
+    Column("top1", "accuracy", percent, "rows whose class is named first"),
+    Column("hier_err", "hier. error", plain, "mean height of the lowest common ancestor of true and predicted class"),
+    Column("speedup", "speed-up", times, "dot products of one-vs-rest over the model's own, per predicted row"),
+    Column("train_ops_per_row", "training ops", count, "vector operations of training per training row"),
+    Column("model_bytes", "parameters", size, "bytes of parameters as saved"),
+    Column("train_seconds", "training", seconds, "seconds of training"),
+)
+WIDE_COLUMNS = (
+    *COLUMNS[:1],
+    Column("top5", "top-5", percent, "rows whose class is among the five named first"),
+    Column("mean_per_class_top1", "per class", percent, "mean over classes of the share of their rows that are right"),
+    *COLUMNS[1:],
+    Column("predict_us_per_row", "predict", lambda value: f"{count(value)} us", "microseconds of ranking per row"),
+    Column("peak_bytes", "peak memory", size, "peak memory of a worker"),
+)

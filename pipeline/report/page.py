@@ -1,0 +1,176 @@
+"""One self-contained HTML page per run: no script, no fetch, every name escaped, the same bytes for the same run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from pipeline.report.csvs import csv_text
+from pipeline.report.figures import Lines, Point, Scale, bars, scatter, scoped
+from pipeline.report.numbers import WIDE_COLUMNS, count, percent, plain, seconds, size
+from pipeline.report.summary import RunSummary, best_model, known, non_dominated
+from pipeline.report.table import printable
+from tasks.files import disk_room
+
+MOST = 200  # lines of a list that the page shows; the rest is counted
+TEMPLATE = "page.html.j2"
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A figure of the page, and the CSV it can be drawn from."""
+
+    name: str
+    title: str
+    caption: str
+    svg: str
+    csv: str
+
+
+def write_report(path: str | Path, run: RunSummary) -> list[Path]:
+    """Write the page, and `<page>-figures/NAME.csv` beside it; each file whole or not at all. Returns what it wrote."""
+    page = Path(path)
+    plots = plots_of(run)
+    folder = page.with_name(f"{page.stem}-figures")
+    files = {folder / f"{plot.name}.csv": plot.csv for plot in plots}
+    files[page] = render(run, plots, folder.name)
+    for target, text in files.items():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        spare = target.with_name(f".{target.name}.{os.getpid()}.partial")
+        with disk_room(str(target), len(text)):
+            spare.write_text(text, "utf-8", newline="\n")
+            os.replace(spare, target)
+    return list(files)
+
+
+def render(run: RunSummary, plots: Sequence[Plot], folder: str) -> str:
+    """The HTML text of a run."""
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: value if isinstance(value, Markup) else _shown(value),
+    )
+    figures = [(plot, Markup(scoped(plot.svg, f"f{i}", escape(plot.title)))) for i, plot in enumerate(plots)]
+    return environment.get_template(TEMPLATE).render(
+        run=run,
+        columns=WIDE_COLUMNS,
+        marked=non_dominated(run.models),
+        best=best_model(run.models),
+        details=details_of(run),
+        figures=figures,
+        folder=folder,
+        lists=[("Lost", _cut(run.lost)), ("Warnings", _cut(run.warnings)), ("Notes", _cut(run.notes))],
+        seconds=seconds,
+    )
+
+
+def _shown(value: Any) -> Any:
+    """Control characters have no place in HTML; line ends of the config stay."""
+    if not isinstance(value, str):
+        return value
+    return "\n".join(printable(line.replace("\t", "    ")) for line in value.split("\n"))
+
+
+def _cut(lines: Sequence[str]) -> list[str]:
+    more = [f"... and {len(lines) - MOST:,} more"] if len(lines) > MOST else []
+    return [*lines[:MOST], *more]
+
+
+def details_of(run: RunSummary) -> list[dict[str, Any]]:
+    """Worst classes and most confused pairs per model with names, the best model first."""
+    best = best_model(run.models)
+    order = sorted((name for name in run.models if name in run.details), key=lambda name: name != best)
+    return [
+        {
+            "model": name,
+            "worst": [
+                (_class(run, c), percent(hits / rows), f"{hits:,} of {rows:,}")
+                for c, hits, rows in run.details[name].get("worst_classes", ())
+            ],
+            "pairs": [
+                (_class(run, true), _class(run, predicted), f"{n:,}")
+                for true, predicted, n in run.details[name].get("confused_pairs", ())
+            ],
+        }
+        for name in order
+    ]
+
+
+def _class(run: RunSummary, number: int) -> tuple[str, str]:
+    """(name, id) of a class; -1 is the answer of a tree that ends in an empty leaf."""
+    if number < 0:
+        return "(none)", ""
+    name = run.class_names[number] if number < len(run.class_names) else f"class {number}"
+    return name or "(no name)", run.class_ids[number] if number < len(run.class_ids) else str(number)
+
+
+def plots_of(run: RunSummary) -> list[Plot]:
+    """The figures that the run's numbers allow."""
+    one_vs_rest = [
+        top1
+        for name, metrics in run.models.items()
+        if run.kinds.get(name, name).split(" ")[0] == "ovr" and (top1 := known(metrics, "top1")) is not None
+    ]
+    level = 100 * max(one_vs_rest) if one_vs_rest else None
+    lines = Lines(run.n_classes, f"{run.n_classes:,} classes: one-vs-rest", level, "one-vs-rest accuracy")
+    flat = Lines(y=level, y_caption="one-vs-rest accuracy")
+    cost, ops = Scale("dot products per row", count), Scale("vector operations per training row", count)
+    plots = [
+        _scatter(run, "accuracy-cost", "test_ops_per_row", "Accuracy against test cost", cost, lines),
+        _scatter(run, "accuracy-bytes", "model_bytes", "Accuracy against size", Scale("parameters", size, 2), flat),
+        _scatter(run, "accuracy-training", "train_ops_per_row", "Accuracy against training cost", ops, flat),
+        _errors(run, "flat-error", "top1", "Flat error", "rows with a wrong class, %"),
+        _errors(run, "hierarchical-error", "hier_err", "Hierarchical error", "mean height of the common ancestor"),
+        _timings(run),
+    ]
+    return [plot for plot in plots if plot is not None]
+
+
+def _scatter(run: RunSummary, name: str, key: str, title: str, scale: Scale, lines: Lines) -> Plot | None:
+    marked = non_dominated(run.models, cost=key)
+    found = {
+        model: (cost, gain)
+        for model, metrics in run.models.items()
+        if (cost := known(metrics, key)) and (gain := known(metrics, "top1")) is not None and cost > 0
+    }
+    if not found:
+        return None
+    points = [Point(printable(model), cost, 100 * gain, model in marked) for model, (cost, gain) in found.items()]
+    caption = "Upper left is better. Round points, joined: no other model is both more accurate and cheaper."
+    rows = [(model, cost, gain, int(model in marked)) for model, (cost, gain) in found.items()]
+    text = csv_text(["model", key, "top1", "non_dominated"], rows)
+    return Plot(name, title, caption, scatter(points, scale, "accuracy, %", lines), text)
+
+
+def _errors(run: RunSummary, name: str, key: str, title: str, unit: str) -> Plot | None:
+    values = {model: value for model, metrics in run.models.items() if (value := known(metrics, key)) is not None}
+    if not values:
+        return None
+    if key == "top1":
+        values = {model: 1 - value for model, value in values.items()}
+    shown = {printable(model): 100 * value if key == "top1" else value for model, value in values.items()}
+    labels = [percent(value) if key == "top1" else plain(value) for value in values.values()]
+    text = csv_text(["model", "flat_error" if key == "top1" else key], list(values.items()))
+    return Plot(name, title, "Shorter is better.", bars(shown, unit, labels), text)
+
+
+def _timings(run: RunSummary) -> Plot | None:
+    took = {t.step: t.seconds for t in run.timings if t.state != "reused" and t.seconds is not None}
+    if not took:
+        return None
+    first = dict(sorted(took.items(), key=lambda item: -item[1])[:20])
+    shown = {printable(step): value for step, value in took.items() if step in first}
+    svg = bars(shown, "seconds", [seconds(value) for value in shown.values()])
+    rows = [(t.step, t.state, t.seconds) for t in run.timings]
+    caption = "Steps that ran; reused ones are left out." + (" The 20 longest." if len(took) > 20 else "")
+    return Plot("timings", "Where the time went", caption, svg, csv_text(["step", "state", "seconds"], rows))

@@ -1,0 +1,79 @@
+"""What a report is made of: plain values, so that the same run always gives the same page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Metrics = Mapping[str, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class StepTiming:
+    """One step of the run: what it was, whether it ran or was reused, how long it took."""
+
+    step: str
+    state: str  # "ran", "reused", "failed"
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """Everything the report shows. Names and texts may be anything: they are escaped where they are shown.
+
+    models       metrics of metrics.json per model, in the config's order
+    kinds        per model, what it is: "ovr", "label-tree on pq"
+    n_classes    classes of the dataset: what one-vs-rest evaluates per row
+    dataset      facts in the order to show them: {"rows": 36000, "features": 576, ...}
+    class_ids, class_names   of all classes; empty when the details name none
+    details      per model, `Scores.detail()`: worst classes and most confused pairs by class number
+    notes, warnings, lost    what to know, what is doubtful, what could not be done
+    timings      the steps in order; environment: versions; commands: how to make it again; config: config.toml
+    """
+
+    name: str
+    models: Mapping[str, Metrics]
+    n_classes: int
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    dataset: Mapping[str, Any] = field(default_factory=dict)
+    class_ids: Sequence[str] = ()
+    class_names: Sequence[str] = ()
+    details: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+    lost: Sequence[str] = ()
+    timings: Sequence[StepTiming] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    commands: Sequence[str] = ()
+    config: str = ""
+
+
+def known(metrics: Metrics, key: str) -> float | None:
+    """A metric as a finite number, or None."""
+    value = metrics.get(key)
+    return float(value) if value is not None and math.isfinite(value) else None
+
+
+def non_dominated(models: Mapping[str, Metrics], gain: str = "top1", cost: str = "test_ops_per_row") -> set[str]:
+    """Names of the models that no other beats in gain or cost without losing in the other."""
+    points = {name: (known(metrics, gain), known(metrics, cost)) for name, metrics in models.items()}
+    full = sorted((c, -g, name) for name, (g, c) in points.items() if g is not None and c is not None)
+    kept: set[str] = set()
+    best, best_cost = -math.inf, math.nan
+    for price, loss, name in full:  # cheapest first, best first among equals
+        if -loss > best or (-loss == best and price == best_cost):
+            kept.add(name)
+            best, best_cost = -loss, price
+    return kept
+
+
+def best_model(models: Mapping[str, Metrics]) -> str | None:
+    """The most accurate model; ties to the cheaper one, then to the earlier one."""
+    scored = [
+        (-top1, known(metrics, "test_ops_per_row") or math.inf, place, name)
+        for place, (name, metrics) in enumerate(models.items())
+        if (top1 := known(metrics, "top1")) is not None
+    ]
+    return min(scored)[3] if scored else None
