@@ -404,21 +404,33 @@ def read_row_ids(dataset: str, start: int, stop: int) -> Array:
     return read_column(dataset, ROW_ID, start, stop)
 
 
-def read_column(dataset: str, name: str, start: int, stop: int) -> Array:
+def column_length(dataset: str, name: str) -> int:
+    """Number of values of a column, from its metadata."""
+    return int(_open(os.path.join(dataset, name)).shape[0])
+
+
+def read_column(dataset: str, name: str, start: int = 0, stop: int | None = None, *, cached: bool = True) -> Array:
     """Values (stop - start,) of a column, over as many chunks as it takes; a copy that the caller may change."""
     path = os.path.join(dataset, name)
     column = _open(path)
+    stop = column.shape[0] if stop is None else stop
     if not 0 <= start <= stop <= column.shape[0]:
         raise ValueError(f"{path}: rows {start}..{stop} of {column.shape[0]}")
     size = column.chunks[0]
     firsts = range(start // size * size, stop, size)
-    chunks = [_column_chunk(path, column, first, min(first + size, column.shape[0])) for first in firsts]
+    read = _cached_chunk if cached else _checked_chunk
+    chunks = [read(path, column, first, min(first + size, column.shape[0])) for first in firsts]
     if not chunks:
         return np.empty(0, column.dtype)
     joined = np.concatenate(chunks)
     return joined[start - firsts[0] : stop - firsts[0]]
 
 
-def _column_chunk(path: str, column: Any, start: int, stop: int) -> Array:
+def _checked_chunk(path: str, column: Any, start: int, stop: int) -> Array:
+    _chunk_version(path, column, start, stop)
+    return _read_chunk(path, column, start, stop)
+
+
+def _cached_chunk(path: str, column: Any, start: int, stop: int) -> Array:
     version = _chunk_version(path, column, start, stop)
     return SMALL.fetch((path, start), version, lambda: _read_chunk(path, column, start, stop), _nbytes)

@@ -1,0 +1,276 @@
+"""The class table: read from a file or made from the labels; and which class each label is."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline.dataset import Note
+from pipeline.ingest.errors import (
+    ClassTableFormat,
+    DuplicateClassId,
+    DuplicateClassName,
+    LabelDtype,
+    LabelOutOfRange,
+    UnknownInput,
+)
+from pipeline.ingest.files import PathLike, read_text, text_lines
+from pipeline.ingest.labels import NULLS, Labels, first_row, normal
+from tasks.classes import ClassTable
+from tasks.rows.base import Array
+
+SHOWN = 10  # classes listed in a message
+SPARSE = 100  # integer labels may go up to this many times the number of rows, without a class table
+FORMATS_HINT = 'a JSON list of names or of {"id", "name"}, a TSV of id and name, or a text with one name a line'
+
+
+@dataclass(frozen=True)
+class Classes:
+    """A class table, and whether its ids were given (or are just the positions 0, 1, ...)."""
+
+    table: ClassTable
+    given_ids: bool = False
+    source: str = "labels"
+    notes: list[Note] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+
+ClassesLike = PathLike | Sequence[Any]
+
+
+def read_classes(classes: ClassesLike) -> Classes:
+    """The class table of a .json, .tsv or .txt file, or of a list in memory.
+
+    Raises ClassTableFormat, DuplicateClassId. A name that occurs twice is two classes and a warning.
+    """
+    if not isinstance(classes, str | os.PathLike):
+        return _from_items(list(classes), "classes")
+    path = Path(classes)
+    ending = path.suffix.lower()
+    if not path.is_file():
+        raise ClassTableFormat("there is no such file", str(path), "check the path")
+    if ending == ".json":
+        return _from_json(path)
+    if ending in (".tsv", ".txt", ""):
+        return _from_lines(text_lines(path), path.name)
+    raise UnknownInput(f"the ending {path.suffix!r} is no kind of class table", str(path), FORMATS_HINT)
+
+
+def _from_json(path: Path) -> Classes:
+    try:
+        found = json.loads(read_text(path), object_pairs_hook=_Pairs)
+    except (ValueError, RecursionError) as error:
+        raise ClassTableFormat(f"this is no JSON ({error})", str(path), FORMATS_HINT) from error
+    if isinstance(found, _Pairs):
+        return _from_items([{"id": key, "name": value} for key, value in found.pairs], path.name)
+    if not isinstance(found, list):
+        raise ClassTableFormat("a list is expected", str(path), FORMATS_HINT)
+    return _from_items([dict(item.pairs) if isinstance(item, _Pairs) else item for item in found], path.name)
+
+
+class _Pairs:
+    """A JSON object with repeated keys kept: a dict would drop all but the last."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        self.pairs = pairs
+
+
+def _from_lines(lines: Sequence[str], source: str) -> Classes:
+    """Names, one a line; or id and name with a tab between, with or without a header."""
+    if not any("\t" in line for line in lines):
+        body = lines[1:] if lines[:1] == ["name"] else lines
+        return _from_items(list(body), source)
+    fields = [line.split("\t") for line in lines]
+    header = [name.strip().lower() for name in fields[0]]
+    columns = (header.index("id"), header.index("name")) if {"id", "name"} <= set(header) else (0, 1)
+    items = []
+    for number, row in enumerate(fields):
+        if number == 0 and {"id", "name"} <= set(header):
+            continue
+        if len(row) != len(header):
+            what = f"{len(row)} fields where the first line has {len(header)}"
+            raise ClassTableFormat(what, f"{source}, line {number + 1}", FORMATS_HINT)
+        items.append({"id": row[columns[0]], "name": row[columns[1]]})
+    return _from_items(items, source)
+
+
+def _from_items(items: list[Any], source: str) -> Classes:
+    ids, names, given = [], [], []
+    for c, item in enumerate(items):
+        entry = item if isinstance(item, Mapping) else {"name": item}
+        name, key = entry.get("name", entry.get("id")), entry.get("id")
+        for value in (name, key):
+            if isinstance(value, bool) or not isinstance(value, str | int | None):
+                raise ClassTableFormat(f"{value!r} is neither a name nor an id", f"{source}, class {c}", FORMATS_HINT)
+        if name is None:
+            raise ClassTableFormat("neither name nor id", f"{source}, class {c}", FORMATS_HINT)
+        given.append(key is not None or isinstance(name, int))
+        ids.append(normal(str(name if key is None else key)) if given[-1] else str(c))
+        names.append(normal(str(name)))
+    if not ids:
+        raise ClassTableFormat("there are no classes", source, FORMATS_HINT)
+    if len(set(given)) > 1:
+        raise ClassTableFormat(
+            "some classes have ids, others not", f"{source}, class {given.index(False)}", FORMATS_HINT
+        )
+    _check_ids(ids, source)
+    return Classes(ClassTable(tuple(ids), tuple(names)), given[0], source, repeated_names(ids, names))
+
+
+def _check_ids(ids: Sequence[str], source: str) -> None:
+    first: dict[str, int] = {}
+    for c, key in enumerate(ids):
+        if first.setdefault(key, c) != c:
+            where = f"{source}, classes {first[key]} and {c}"
+            raise DuplicateClassId(f"the id {key!r} occurs twice", where, "ids tell classes apart; names may repeat")
+
+
+def repeated_names(ids: Sequence[str], names: Sequence[str]) -> list[Note]:
+    """A warning that lists names borne by several classes."""
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if not repeated:
+        return []
+    shown = [
+        f"{name!r} ({', '.join(i for i, n in zip(ids, names, strict=True) if n == name)})" for name in repeated[:SHOWN]
+    ]
+    more = f" and {len(repeated) - SHOWN} more" if len(repeated) > SHOWN else ""
+    text = f"several classes bear one name (ids in brackets): {', '.join(shown)}{more}; they stay separate classes"
+    return [Note("DuplicateClassName", text, "warning")]
+
+
+# ---- made from the labels ----------------------------------------------------------------------------------------
+
+
+def classes_of(parts: Sequence[Labels]) -> Classes:
+    """The class table that labels imply: 0 to the largest integer, or the different names in sorted order.
+
+    Raises LabelDtype when parts mix integers and names, or hold fractions; LabelOutOfRange for nulls and negatives.
+    """
+    kinds = {part.vocabulary is None for part in parts}
+    if len(kinds) > 1:
+        where = " and ".join(part.source for part in parts)
+        raise LabelDtype("some labels are integers, others names", where, "use one kind for all parts")
+    if kinds == {True}:
+        return _positions(parts)
+    for part in parts:
+        _refuse_nulls(part)
+    names = tuple(sorted({name for part in parts for name in part.vocabulary or ()}))
+    return Classes(ClassTable(tuple(str(c) for c in range(len(names))), names))
+
+
+def _positions(parts: Sequence[Labels]) -> Classes:
+    for part in parts:
+        _refuse_rows(part, part.values < 0, "is negative; without a class table labels count from 0")
+    n_rows = sum(len(part) for part in parts)
+    limit = SPARSE * n_rows + 1000
+    for part in parts:
+        _refuse_rows(part, part.values > limit, f"is far beyond the number of rows ({n_rows:,}): give a class table")
+    numbers = tuple(str(c) for c in range(max(int(part.values.max(initial=-1)) for part in parts) + 1))
+    return Classes(ClassTable(numbers, numbers))
+
+
+def _refuse_nulls(part: Labels) -> None:
+    names = part.vocabulary or []
+    row = first_row(part, (i for i, name in enumerate(names) if name.strip().lower() in NULLS))
+    if row is not None:
+        hint = "leave such rows out, or list it as a class (--classes) if it is one"
+        raise LabelOutOfRange(f"{part.shown(row)} stands for no label", part.place(row), hint)
+    numbers = [_is_number(name) for name in names]
+    if names and all(numbers):
+        row = first_row(part, (i for i, name in enumerate(names) if not name.lstrip("-").isdigit()))
+        if row is not None:
+            hint = "labels are integers or names; if these numbers are names, list them (--classes)"
+            raise LabelDtype(
+                f"label {part.vocabulary[part.values[row]] if part.vocabulary else ''}", part.place(row), hint
+            )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+# ---- which class each label is -----------------------------------------------------------------------------------
+
+
+def class_of_rows(labels: Labels, classes: Classes) -> Array:
+    """Class (n_rows,) int32 of each row. Raises LabelOutOfRange with row and value, DuplicateClassName.
+
+    Integers are ids where the table's ids were given and are integers, otherwise positions in the table. Names are
+    matched with ids that were given, then with names.
+    """
+    if labels.vocabulary is not None:
+        return _by_name(labels, classes)
+    if classes.given_ids and all(_is_integer(key) for key in classes.table.ids):
+        return _by_integer_id(labels, classes)
+    outside = (labels.values < 0) | (labels.values >= len(classes))
+    _refuse_rows(labels, outside, f"is outside the class table (0 to {len(classes) - 1})")
+    return labels.values.astype(np.int32)
+
+
+def _is_integer(text: str) -> bool:
+    return text.lstrip("-").isdigit() and text == str(int(text))
+
+
+def _by_integer_id(labels: Labels, classes: Classes) -> Array:
+    ids = np.array([int(key) for key in classes.table.ids], object)
+    order = np.argsort(ids)
+    ranked = ids[order].astype(np.int64)
+    place = np.minimum(np.searchsorted(ranked, labels.values), len(ids) - 1)
+    _refuse_rows(labels, ranked[place] != labels.values, f"is no id of the class table {classes.source}")
+    return order[place].astype(np.int32)
+
+
+def _by_name(labels: Labels, classes: Classes) -> Array:
+    used = labels.vocabulary or []
+    best: list[int | None] = [None] * len(used)
+    for keys in _key_kinds(classes):
+        found = [keys.get(word) for word in used]
+        if sum(c is not None for c in found) > sum(c is not None for c in best):
+            best = found
+    row = first_row(labels, (i for i, c in enumerate(best) if c is None))
+    if row is not None:
+        hint = f"labels are matched with ids and names of {classes.source} ({len(classes)} classes), letter for letter"
+        raise LabelOutOfRange(f"label {labels.shown(row)} is not in the class table", labels.place(row), hint)
+    _refuse_shared_name(labels, classes, best)
+    lookup = np.array([-1 if c is None else c for c in best], np.int32)
+    return lookup[labels.values] if len(labels) else np.empty(0, np.int32)
+
+
+def _key_kinds(classes: Classes) -> list[dict[str, int]]:
+    """Ways to read a word, best first: given ids, names, positions."""
+    by_id = {key: c for c, key in enumerate(classes.table.ids)}
+    by_name: dict[str, int] = {}
+    for c, name in enumerate(classes.table.names):
+        by_name.setdefault(name, c)
+    return [by_id, by_name] if classes.given_ids else [by_name, by_id]
+
+
+def _refuse_shared_name(labels: Labels, classes: Classes, found: Sequence[int | None]) -> None:
+    counts = Counter(classes.table.names)
+    for word, c in zip(labels.vocabulary or (), found, strict=True):
+        if c is not None and counts[word] > 1 and classes.table.names[c] == word and classes.table.ids[c] != word:
+            ids = [i for i, name in zip(classes.table.ids, classes.table.names, strict=True) if name == word]
+            what = f"the name {word!r} is that of {counts[word]} classes ({', '.join(ids)})"
+            raise DuplicateClassName(what, f"{labels.source} and {classes.source}", "give labels as ids or integers")
+
+
+def _refuse_rows(labels: Labels, wrong: Array, why: str) -> None:
+    rows = np.flatnonzero(wrong)
+    if rows.size:
+        row = int(rows[0])
+        more = f" ({rows.size:,} such rows)" if rows.size > 1 else ""
+        hint = "labels are integers from 0, or ids or names of the class table"
+        raise LabelOutOfRange(f"label {labels.shown(row)} {why}{more}", labels.place(row), hint)

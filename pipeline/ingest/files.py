@@ -1,0 +1,103 @@
+"""Which files a source names, and whether they may be opened at all."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from pipeline.ingest.errors import DamagedInput, SourceMissing, UnknownInput, UnsafeFormat
+
+UNSAFE = {".pkl", ".pickle", ".joblib", ".pt", ".pth", ".ckpt", ".dill", ".cloudpickle", ".sav"}
+FORMATS = {
+    ".npy": "npy",
+    ".npz": "npz",
+    ".svm": "svmlight",
+    ".svmlight": "svmlight",
+    ".libsvm": "svmlight",
+}
+PICKLE_STARTS = tuple(b"\x80" + bytes([protocol]) for protocol in range(2, 6))
+GZIP_START = b"\x1f\x8b"
+
+PathLike = str | os.PathLike[str]
+
+
+def expand(source: PathLike | Sequence[PathLike]) -> list[Path]:
+    """The files of a source: a path, a list, a pattern such as shards/*.npy, or a folder of .npy files; in name order.
+
+    Raises SourceMissing. A list keeps its own order.
+    """
+    if not isinstance(source, str | os.PathLike):
+        return [path for item in source for path in expand(item)]
+    path = Path(source)
+    if path.is_dir():
+        found = sorted(path.glob("*.npy"))
+        if not found:
+            raise SourceMissing("the folder holds no .npy files", str(path), "name the files, or a pattern")
+        return found
+    if path.exists():
+        return [path]
+    found = sorted(Path(name) for name in glob.glob(os.fspath(source)))
+    if not found:
+        raise SourceMissing("there is no such file", os.fspath(source), "check the path; relative paths start here")
+    return found
+
+
+def format_of(paths: Sequence[Path], fmt: str | None) -> str:
+    """npy, npz or svmlight, as stated or by the ending of the names; refuses what would run code."""
+    for path in paths:
+        refuse_unsafe(path)
+    if fmt is not None:
+        if fmt not in FORMATS.values():
+            known = ", ".join(sorted(set(FORMATS.values())))
+            raise UnknownInput(f"no reader is called {fmt!r}", str(paths[0]), f"known formats: {known}")
+        return fmt
+    formats = {_by_ending(path) for path in paths}
+    if len(formats) > 1:
+        raise UnknownInput(f"files of several formats: {', '.join(sorted(formats))}", str(paths[0]), "give one format")
+    return formats.pop()
+
+
+def _by_ending(path: Path) -> str:
+    ending = path.suffixes[-2] if path.suffix == ".gz" and len(path.suffixes) > 1 else path.suffix
+    if ending.lower() not in FORMATS:
+        known = " ".join(FORMATS)
+        hint = f"endings that say the format: {known}; for any other name, state it (--format npy, npz, svmlight)"
+        raise UnknownInput(f"the ending {path.suffix!r} does not say what it is", str(path), hint)
+    return FORMATS[ending.lower()]
+
+
+def refuse_unsafe(path: Path) -> None:
+    """Raise UnsafeFormat for pickle and its kin, by name and by the first bytes."""
+    hint = "save the values with numpy.save (arrays of numbers), scipy.sparse.save_npz, or as svmlight text"
+    if path.suffix.lower() in UNSAFE:
+        raise UnsafeFormat(f"{path.suffix} files can run code when they are read", str(path), hint)
+    if first_bytes(path, 2).startswith(PICKLE_STARTS):
+        raise UnsafeFormat("this is a pickle, which can run code when it is read", str(path), hint)
+
+
+def first_bytes(path: Path, count: int) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(count)
+    except OSError as error:
+        raise SourceMissing(f"it cannot be read ({error.strerror})", str(path), "check the path") from error
+
+
+def read_text(path: PathLike) -> str:
+    """A text file in UTF-8, with or without a byte order mark; DamagedInput names the byte that is not."""
+    refuse_unsafe(Path(path))
+    with open(path, "rb") as file:
+        data = file.read()
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise DamagedInput("this is no UTF-8 text", f"{path}, line {line}", "save it as UTF-8") from error
+
+
+def text_lines(path: PathLike) -> list[str]:
+    """Lines of a text file, ended by newline alone (other separators may be part of a name)."""
+    lines = [line.removesuffix("\r") for line in read_text(path).split("\n")]
+    return lines[:-1] if lines and not lines[-1] else lines

@@ -1,0 +1,208 @@
+"""Labels as users have them: integers or names, in an array, a text file, a column of a TSV, a JSON list."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline.ingest.errors import LabelDtype, LabelOutOfRange, LengthMismatch, UnknownInput
+from pipeline.ingest.files import PathLike, expand, read_text, refuse_unsafe, text_lines
+from pipeline.ingest.npy_file import open_array
+from tasks.rows.base import Array
+
+NULLS = {"", "nan", "null"}  # what exports write for "no label"; still names where a class table lists them
+HINT = "labels are integers, or names"
+LabelsLike = PathLike | Sequence[Any] | Array
+
+
+@dataclass
+class Labels:
+    """Labels of one part as given: integers, or places in a vocabulary of names.
+
+    values      (n_rows,) int64: the integers themselves, or the place of each row's name in `vocabulary`
+    vocabulary  the different names in order of appearance, in Unicode form NFC; None for integers
+    """
+
+    source: str
+    values: Array
+    vocabulary: list[str] | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def shown(self, row: int) -> str:
+        value = int(self.values[row])
+        return str(value) if self.vocabulary is None else repr(self.vocabulary[value])
+
+    def place(self, row: int) -> str:
+        return f"{self.source}, row {row}"
+
+
+def normal(name: str) -> str:
+    """Names are compared and hashed in Unicode form NFC, so that an accent composed in either way is the same name."""
+    return unicodedata.normalize("NFC", name)
+
+
+def read_labels(labels: LabelsLike, n_rows: int, rows_name: str) -> Labels:
+    """The labels of one part; raises LabelDtype, LabelOutOfRange (for nulls) and LengthMismatch.
+
+    labels  path of .npy, .txt (one a line), .tsv or .csv:COLUMN, .json (a list); a list or pattern of .npy shards;
+            or an array or list in memory
+    """
+    found = _read(labels)
+    if len(found) != n_rows:
+        what = f"{len(found):,} labels for {n_rows:,} rows"
+        raise LengthMismatch(what, f"{found.source} and {rows_name}", "one label a row, in the same order")
+    return found
+
+
+def _read(labels: LabelsLike) -> Labels:
+    if isinstance(labels, np.ndarray):
+        return from_array(labels, "labels")
+    if isinstance(labels, str | os.PathLike):
+        return _read_path(labels)
+    items = list(labels)
+    if items and all(isinstance(item, os.PathLike) or str(item).endswith(".npy") for item in items):
+        return _join([_read_file(path) for path in expand(items)])
+    return from_items(items, "labels")
+
+
+def _read_path(labels: PathLike) -> Labels:
+    text = os.fspath(labels)
+    name, colon, column = text.rpartition(":")
+    if colon and not os.path.exists(text) and os.path.exists(name):
+        return _from_table(Path(name), column)
+    return _join([_read_file(path) for path in expand(labels)])
+
+
+def _read_file(path: Path) -> Labels:
+    refuse_unsafe(path)
+    ending = path.suffix.lower()
+    if ending == ".npy":
+        return from_array(open_array(path), path.name)
+    if ending == ".json":
+        return from_items(_json_list(path), path.name)
+    if ending in (".tsv", ".csv"):
+        return _from_table(path, None)
+    if ending in (".txt", ""):
+        return _from_text(text_lines(path), path.name)
+    hint = "labels are read from .npy, .txt (one a line), .tsv or .csv (FILE:COLUMN) and .json (a list)"
+    raise UnknownInput(f"the ending {path.suffix!r} is no kind of labels", str(path), hint)
+
+
+def _join(parts: list[Labels]) -> Labels:
+    if len(parts) == 1:
+        return parts[0]
+    name = f"{parts[0].source} .. {parts[-1].source}"
+    if all(part.vocabulary is None for part in parts):
+        return Labels(name, np.concatenate([part.values for part in parts]))
+    if any(part.vocabulary is None for part in parts):
+        raise LabelDtype("some shards hold integers, others names", name, HINT)
+    return from_items([(part.vocabulary or [])[int(v)] for part in parts for v in part.values], name)
+
+
+def from_array(array: Array, source: str) -> Labels:
+    """Labels of an array: any integer type, or text; floats, objects, booleans and matrices are refused."""
+    if array.dtype.hasobject:
+        raise LabelDtype("this is an array of Python objects", source, "save it as integers or as text (dtype str)")
+    if array.ndim != 1:
+        raise LabelDtype(f"labels of shape {array.shape}: one label a row is expected", source, HINT)
+    if array.dtype.kind == "f":
+        broken = np.flatnonzero(array != np.floor(array))  # NaN too
+        row = int(broken[0]) if broken.size else 0
+        value = f" (row {row} holds {array[row]})" if array.size else ""
+        raise LabelDtype(
+            f"labels of type {array.dtype}{value}", source, "convert them to integers, e.g. astype('int32')"
+        )
+    if array.dtype.kind in "iu":
+        if array.size and int(array.max()) > np.iinfo(np.int64).max:
+            raise LabelOutOfRange(f"label {array.max()} names no class", f"{source}, row {int(array.argmax())}", HINT)
+        return Labels(source, array.astype(np.int64))
+    if array.dtype.kind in "US":
+        names = (item.decode("utf-8") if isinstance(item, bytes) else item for item in array.tolist())
+        return _from_names(names, source)
+    raise LabelDtype(f"labels of type {array.dtype}", source, HINT)
+
+
+def from_items(items: Sequence[Any], source: str) -> Labels:
+    """Labels of a list of integers, or of names."""
+    kinds = set()
+    for row, item in enumerate(items):
+        if item is None:
+            raise LabelOutOfRange(
+                "the label is null", f"{source}, row {row}", "every row has a label; leave the row out"
+            )
+        if isinstance(item, bool | np.bool_) or not isinstance(item, int | np.integer | str):
+            raise LabelDtype(f"label {item!r} of type {type(item).__name__}", f"{source}, row {row}", HINT)
+        kinds.add(isinstance(item, str))
+        if len(kinds) > 1:
+            raise LabelDtype(f"label {item!r}: integers and names are mixed", f"{source}, row {row}", HINT)
+    if kinds == {True}:
+        return _from_names(items, source)
+    try:
+        return Labels(source, np.array(items, np.int64))
+    except OverflowError as error:
+        raise LabelOutOfRange(f"a label is beyond 64 bits ({error})", source, HINT) from error
+
+
+def _from_text(lines: Sequence[str], source: str) -> Labels:
+    """Lines of a text: integers when every line is one, otherwise names. An empty line is a name only in a table."""
+    if lines and all(_is_integer(line) for line in lines):
+        return from_items([int(line) for line in lines], source)
+    return _from_names(lines, source)
+
+
+def _is_integer(text: str) -> bool:
+    digits = text[1:] if text.startswith("-") else text
+    return digits.isascii() and digits.isdigit() and (digits == "0" or not digits.startswith("0"))
+
+
+def _from_names(names: Iterable[str], source: str) -> Labels:
+    places: dict[str, int] = {}
+    values = np.fromiter((places.setdefault(normal(name), len(places)) for name in names), np.int64)
+    return Labels(source, values, list(places))
+
+
+def _from_table(path: Path, column: str | None) -> Labels:
+    """A column of a TSV or CSV whose first line names the columns; it may be left out where there is only one."""
+    if path.suffix.lower() == ".csv":
+        rows = list(csv.reader(io.StringIO(read_text(path), newline="")))
+    else:
+        rows = [line.split("\t") for line in text_lines(path)]
+    header, body = (rows[0], rows[1:]) if rows else ([], [])
+    if column is None and len(header) != 1:
+        hint = f"name it: {path.name}:COLUMN"
+        raise UnknownInput(f"which of the columns {', '.join(map(repr, header))} holds the labels?", str(path), hint)
+    if column is not None and column not in header:
+        raise UnknownInput(f"no column is called {column!r}", str(path), f"columns: {', '.join(map(repr, header))}")
+    place = 0 if column is None else header.index(column)
+    for number, row in enumerate(body):
+        if len(row) != len(header):
+            what = f"{len(row)} fields where {len(header)} columns are named"
+            raise LabelOutOfRange(what, f"{path.name}, row {number} (line {number + 2})", "one line a row")
+    return _from_text([row[place] for row in body], f"{path.name}:{header[place]}" if header else path.name)
+
+
+def _json_list(path: Path) -> list[Any]:
+    try:
+        found = json.loads(read_text(path))
+    except (ValueError, RecursionError) as error:
+        raise UnknownInput(f"this is no JSON ({error})", str(path), "a list of labels is expected") from error
+    if not isinstance(found, list):
+        raise UnknownInput("a JSON list of labels is expected", str(path), HINT)
+    return found
+
+
+def first_row(labels: Labels, names: Iterable[int]) -> int | None:
+    """The first row whose name is one of these places of the vocabulary; None when there is none."""
+    rows = np.flatnonzero(np.isin(labels.values, list(names)))
+    return int(rows[0]) if rows.size else None

@@ -1,0 +1,81 @@
+"""Matrices in .npy files: one, or many shards in name order; memory-mapped, never unpickled."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline.dataset import Note
+from pipeline.ingest.errors import ColumnMismatch, FeatureDtype, FeatureShape
+from pipeline.ingest.npy_file import open_array, refuse_objects
+from pipeline.ingest.source import SLAB_BYTES, DenseSource
+from tasks.files import disk_room
+from tasks.rows.base import Array
+
+REAL_KINDS = "fiub"  # float, signed, unsigned, bool
+
+
+def check_matrix(shape: tuple[int, ...], dtype: np.dtype, where: str) -> None:
+    """Refuse what is no matrix of real numbers with at least one column."""
+    refuse_objects(dtype, where)
+    if dtype.kind not in REAL_KINDS:
+        raise FeatureDtype(f"values of type {dtype} are no real numbers", where, "convert them to float32")
+    if len(shape) != 2 or shape[1] == 0:
+        hint = "rows x features is expected; reshape it, for one feature to (n_rows, 1)"
+        raise FeatureShape(f"the array has shape {shape}", where, hint)
+
+
+def open_npy(paths: Sequence[Path], spool: Path) -> DenseSource:
+    """A source over .npy files. Matrices in Fortran order are first copied row by row into the folder `spool`."""
+    parts: list[tuple[str, Array]] = []
+    notes: list[Note] = []
+    for i, path in enumerate(paths):
+        matrix = open_array(path)
+        check_matrix(matrix.shape, matrix.dtype, str(path))
+        if parts and matrix.shape[1] != parts[0][1].shape[1]:
+            what = f"{paths[0].name} has {parts[0][1].shape[1]} columns and {path.name} has {matrix.shape[1]}"
+            raise ColumnMismatch(what, str(path), "all shards have the same columns")
+        if not matrix.shape[0] and len(paths) > 1:
+            notes.append(Note("EmptyShard", f"{path.name} has no rows and was skipped"))
+            continue
+        notes += conversions(matrix, path.name)
+        if not matrix.flags.c_contiguous:
+            matrix = _row_major(matrix, spool / f"rows-{len(os.listdir(spool))}-{i}.npy")
+        parts.append((path.name, matrix))
+    name = paths[0].name if len(paths) == 1 else f"{paths[0].name} .. {paths[-1].name}"
+    if not parts:
+        raise FeatureShape("no shard has any rows", name, "check how the shards were written")
+    return DenseSource(name, parts, notes)
+
+
+def from_array(matrix: Array, name: str) -> DenseSource:
+    """A source over an array in memory."""
+    check_matrix(matrix.shape, matrix.dtype, name)
+    return DenseSource(name, [(name, matrix)], conversions(matrix, name))
+
+
+def conversions(matrix: Array, name: str) -> list[Note]:
+    """What will be changed about a matrix when it is stored, said beforehand."""
+    said = []
+    if matrix.dtype.newbyteorder("=") not in (np.dtype(np.float32), np.dtype(np.float16)):
+        said.append(f"{matrix.dtype.newbyteorder('=')} values are stored as float32")
+    if not matrix.dtype.isnative:
+        said.append("big-endian values are stored little-endian")
+    if not matrix.flags.c_contiguous:
+        said.append("Fortran order is stored row by row")
+    return [Note("Converted", f"{name}: {'; '.join(said)}")] if said else []
+
+
+def _row_major(matrix: Array, path: Path) -> Array:
+    """A copy in C order on disk, made slab by slab: rows of a Fortran matrix lie all over its file."""
+    with disk_room(os.fspath(path), matrix.nbytes):
+        copy: Any = np.lib.format.open_memmap(path, mode="w+", dtype=matrix.dtype, shape=matrix.shape)
+        step = max(1024, SLAB_BYTES // (matrix.shape[1] * matrix.dtype.itemsize))
+        for start in range(0, matrix.shape[0], step):
+            copy[start : start + step] = matrix[start : start + step]
+        copy.flush()
+    return np.asarray(copy)

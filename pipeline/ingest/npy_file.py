@@ -1,0 +1,51 @@
+"""One .npy file: what its header declares, and its values memory-mapped; never unpickled."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from pipeline.ingest.errors import DamagedInput, FeatureDtype
+from tasks.rows.base import Array
+
+
+def read_header(file: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """Shape, whether in Fortran order, and dtype that a .npy header declares; DamagedInput when it is none."""
+    try:
+        version = np.lib.format.read_magic(file)
+        if version not in ((1, 0), (2, 0)):
+            raise ValueError(f"header version {version}")
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, fortran, dtype = read(file)
+    except (ValueError, EOFError, OverflowError, TypeError, SyntaxError) as error:
+        raise DamagedInput(f"this is no .npy file ({error})", where, "save it again with numpy.save") from error
+    return shape, fortran, dtype
+
+
+def declared_bytes(shape: tuple[int, ...], dtype: np.dtype) -> int:
+    return int(np.prod(shape, dtype=object)) * dtype.itemsize
+
+
+def open_array(path: Path) -> Array:
+    """The array of a .npy file, memory-mapped; refuses objects and files shorter than they declare."""
+    with open(path, "rb") as file:
+        shape, _, dtype = read_header(file, str(path))
+        size = os.fstat(file.fileno()).st_size - file.tell()
+    refuse_objects(dtype, str(path))
+    needed = declared_bytes(shape, dtype)
+    if size < needed:
+        what = f"the header declares {needed:,} bytes of values and {size:,} are there"
+        raise DamagedInput(what, str(path), "copy the file again, it may have been cut short")
+    if needed == 0:
+        return np.empty(shape, dtype)  # an empty file region cannot be mapped
+    mapped: Array = np.load(path, mmap_mode="r", allow_pickle=False)
+    return mapped
+
+
+def refuse_objects(dtype: np.dtype, where: str) -> None:
+    if dtype.hasobject:
+        hint = "convert it to numbers and save again; an array of objects is a pickle, which can run code"
+        raise FeatureDtype("this is an array of Python objects", where, hint)

@@ -1,0 +1,122 @@
+"""Sparse matrices as scipy.sparse.save_npz writes them, and dense ones that stand alone in an .npz file.
+
+A member of the zip archive inflates in memory, so what it declares is checked against a limit before anything is read.
+"""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse
+
+from pipeline.dataset import Note
+from pipeline.ingest.errors import (
+    CsrStructure,
+    DamagedInput,
+    DeclaredTooLarge,
+    FeatureDtype,
+    FeatureShape,
+    UnknownInput,
+)
+from pipeline.ingest.npy import REAL_KINDS, from_array
+from pipeline.ingest.npy_file import declared_bytes, read_header, refuse_objects
+from pipeline.ingest.source import CsrSource, Source
+from tasks.rows.base import Array
+
+INFLATING = 3  # arrays in memory at once, in units of the declared size: as read, and converted
+LAYOUTS = ("csr", "csc", "coo")
+MAX_FEATURES = 2**31 - 1
+
+
+def open_npz(path: Path, max_bytes: int) -> Source:
+    """A source over one .npz file; raises DeclaredTooLarge before reading more than `max_bytes` would hold."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            _check_declared(archive, path, max_bytes)
+        with np.load(path, allow_pickle=False) as loaded:
+            arrays = {name: loaded[name] for name in loaded.files}
+    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError) as error:
+        raise DamagedInput(f"this is no readable .npz file ({error})", str(path), "save it again") from error
+    if "format" in arrays:
+        return _from_scipy(arrays, path)
+    if len(arrays) == 1:
+        ((name, matrix),) = arrays.items()
+        return from_array(matrix, f"{path.name}[{name}]")
+    hint = "expected: scipy.sparse.save_npz, or one matrix (features in one file, labels in another)"
+    raise UnknownInput(f"it holds the arrays {', '.join(sorted(arrays))}", str(path), hint)
+
+
+def _check_declared(archive: zipfile.ZipFile, path: Path, max_bytes: int) -> None:
+    total = 0
+    for member in archive.infolist():
+        where = f"{path}, member {member.filename}"
+        with archive.open(member) as file:
+            shape, _, dtype = read_header(file, where)
+        refuse_objects(dtype, where)
+        needed = declared_bytes(shape, dtype)
+        if needed > member.file_size:
+            what = f"its header declares {needed:,} bytes, the archive {member.file_size:,}"
+            raise DamagedInput(what, where, "save it again")
+        total += member.file_size
+    if total * INFLATING > max_bytes:
+        what = f"{total:,} bytes when inflated, {INFLATING} times that while converting; the limit is {max_bytes:,}"
+        hint = (
+            "save a dense matrix as .npy (read from disk piece by piece), a sparse one in parts, or raise --max-bytes"
+        )
+        raise DeclaredTooLarge(what, str(path), hint)
+
+
+def _from_scipy(arrays: Mapping[str, Array], path: Path) -> CsrSource:
+    layout = arrays["format"].item()
+    layout = layout.decode("ascii", "replace") if isinstance(layout, bytes) else str(layout)
+    if layout not in LAYOUTS:
+        raise UnknownInput(f"sparse layout {layout!r}", str(path), f"convert to CSR (known: {', '.join(LAYOUTS)})")
+    try:
+        matrix = _scipy_matrix(layout, arrays)
+    except (KeyError, ValueError, TypeError, IndexError) as error:
+        raise CsrStructure(f"its arrays describe no matrix ({error})", str(path), "save it again") from error
+    notes = [Note("Converted", f"{path.name}: {layout} is stored as csr")] if layout != "csr" else []
+    return from_sparse(matrix, path.name, notes)
+
+
+def _scipy_matrix(layout: str, arrays: Mapping[str, Array]) -> scipy.sparse.spmatrix:
+    shape = tuple(int(size) for size in arrays["shape"])
+    if len(shape) != 2:
+        raise ValueError(f"shape {shape}")
+    if layout == "coo":
+        return scipy.sparse.coo_matrix((arrays["data"], (arrays["row"], arrays["col"])), shape=shape)
+    parts = tuple(arrays[name] for name in ("data", "indices", "indptr"))
+    if any(part.ndim != 1 for part in parts) or any(part.dtype.kind not in "iu" for part in parts[1:]):
+        raise ValueError("data, indices and indptr must be one-dimensional, the last two integers")
+    kind = scipy.sparse.csr_matrix if layout == "csr" else scipy.sparse.csc_matrix
+    matrix = kind(parts, shape=shape)
+    matrix.check_format(full_check=True)
+    if np.any(np.diff(matrix.indptr) < 0):
+        raise ValueError("row pointers that go back")
+    return matrix
+
+
+def from_sparse(matrix: scipy.sparse.spmatrix, name: str, notes: list[Note] | None = None) -> CsrSource:
+    """A source over a scipy sparse matrix: CSR with ascending columns and no column twice in a row."""
+    said = list(notes or ())
+    if matrix.dtype.kind not in REAL_KINDS:
+        raise FeatureDtype(f"values of type {matrix.dtype} are no real numbers", name, "convert them to float32")
+    if matrix.ndim != 2 or not 1 <= matrix.shape[1] <= MAX_FEATURES:
+        raise FeatureShape(f"the matrix has shape {matrix.shape}", name, "rows x features is expected")
+    rows = matrix.tocsr()
+    stored = rows.dtype.newbyteorder("=")
+    if rows.dtype.kind == "b" or rows.dtype.itemsize < 4 or not rows.dtype.isnative:
+        rows = rows.astype(np.result_type(stored, np.float32))  # scipy adds up no float16
+    if not rows.has_canonical_format:
+        entries = rows.nnz
+        rows = rows.copy()
+        rows.sum_duplicates()
+        merged = entries - rows.nnz
+        said.append(Note("Converted", f"{name}: columns sorted in each row; {merged} repeated entries added up"))
+    if stored != np.dtype(np.float32):
+        said.append(Note("Converted", f"{name}: {stored} values are stored as float32"))
+    return CsrSource(name, rows.data, rows.indices, rows.indptr.astype(np.int64), rows.shape[1], said)

@@ -1,0 +1,194 @@
+"""Taxonomy files: parent/child TSV, nested JSON, or {"nodes": [{"id", "name", "parent"}], "leaves": [node ids]}.
+
+All three are read into the same list of nodes with parents, in the order of the file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pipeline.ingest.errors import TaxonomyFormat, TaxonomyMultiParent, TaxonomyUnknownClass
+from pipeline.ingest.files import PathLike, read_text, text_lines
+from pipeline.ingest.labels import normal
+
+HINT = "a TSV of parent and child, nested JSON objects, or JSON with nodes (id, name, parent) and leaves"
+NO_PARENT = -1
+
+
+@dataclass
+class TaxonomyNodes:
+    """Nodes in the order of the file.
+
+    keys     what the file calls each node; may repeat only in nested JSON without ids
+    names    what people call it
+    parents  place of the parent in this list, or NO_PARENT
+    leaves   place of the node of class 0, 1, ...; None where classes are found by id or name
+    """
+
+    source: str
+    keys: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    parents: list[int] = field(default_factory=list)
+    leaves: list[int] | None = None
+
+    def add(self, key: str, name: str, parent: int = NO_PARENT) -> int:
+        self.keys.append(normal(key))
+        self.names.append(normal(name))
+        self.parents.append(parent)
+        return len(self.keys) - 1
+
+    def hang(self, child: int, parent: int) -> None:
+        """Put a node under its parent; TaxonomyMultiParent when it has another already."""
+        before = self.parents[child]
+        if before not in (NO_PARENT, parent):
+            what = f"{self.names[child]!r} stands under {self.names[before]!r} and under {self.names[parent]!r}"
+            raise TaxonomyMultiParent(what, self.source, "a taxonomy is a tree: keep one parent")
+        self.parents[child] = parent
+
+
+def read_taxonomy(taxonomy: PathLike | dict[str, Any]) -> TaxonomyNodes:
+    """The nodes of a taxonomy file (or of the parsed JSON). Raises TaxonomyFormat, TaxonomyMultiParent."""
+    if isinstance(taxonomy, dict):
+        return _from_json(json.dumps(taxonomy), "taxonomy")
+    path = Path(taxonomy)
+    if not path.is_file():
+        raise TaxonomyFormat("there is no such file", str(path), "check the path")
+    if path.suffix.lower() == ".json":
+        return _from_json(read_text(path), path.name)
+    return _from_lines(text_lines(path), path.name)
+
+
+# ---- parent and child --------------------------------------------------------------------------------------------
+
+
+def _from_lines(lines: Sequence[str], source: str) -> TaxonomyNodes:
+    """A parent and a child a line, with a tab between; an empty parent declares a root. A header may say the order."""
+    nodes, places = TaxonomyNodes(source), dict[str, int]()
+    parent_column, child_column, start = _columns(lines[0].split("\t") if lines else [])
+    for number, line in enumerate(lines[start:], start + 1):
+        if not line.strip():
+            continue
+        fields = line.split("\t")
+        if len(fields) <= max(parent_column, child_column) or not fields[child_column]:
+            raise TaxonomyFormat(
+                "a parent and a child are expected, with a tab between", f"{source}, line {number}", HINT
+            )
+        above, below = (normal(fields[column]) for column in (parent_column, child_column))
+        for key in (above, below):
+            if key and key not in places:
+                places[key] = nodes.add(key, key)
+        if above:
+            nodes.hang(places[below], places[above])
+    return nodes
+
+
+def _columns(header: Sequence[str]) -> tuple[int, int, int]:
+    """Columns of parent and child, and the first line after the header."""
+    words = [word.strip().lower() for word in header]
+    child = next((word for word in ("child", "id", "node") if word in words), None)
+    if "parent" in words and child is not None:
+        return words.index("parent"), words.index(child), 1
+    return 0, 1, 0
+
+
+# ---- JSON --------------------------------------------------------------------------------------------------------
+
+
+class _Object:
+    """A JSON object with repeated keys kept: a dict would drop all but the last."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        self.pairs = pairs
+        self.values = dict(pairs)
+
+
+def _from_json(text: str, source: str) -> TaxonomyNodes:
+    try:
+        found = json.loads(text, object_pairs_hook=_Object)
+    except (ValueError, RecursionError) as error:
+        raise TaxonomyFormat(f"this is no JSON ({error})", source, HINT) from error
+    if not isinstance(found, _Object):
+        raise TaxonomyFormat("an object is expected", source, HINT)
+    return _from_table(found, source) if "nodes" in found.values else _from_nested(found, source)
+
+
+def _from_table(found: _Object, source: str) -> TaxonomyNodes:
+    nodes, places = TaxonomyNodes(source), dict[str, int]()
+    listed = found.values["nodes"]
+    above: list[str | None] = []
+    for number, item in enumerate(listed if isinstance(listed, list) else [None]):
+        entry = item.values if isinstance(item, _Object) else {}
+        where = f"{source}, node {number}"
+        if "id" not in entry:
+            raise TaxonomyFormat("a node is an object with id, name and parent", where, HINT)
+        key = normal(_text(entry["id"], where))
+        if key in places:
+            raise TaxonomyMultiParent(f"the node {key!r} is listed twice", where, "each node once, under one parent")
+        places[key] = nodes.add(key, _text(entry.get("name", key), where))
+        parent = entry.get("parent")
+        above.append(None if parent is None else normal(_text(parent, where)))
+    for child, parent in enumerate(above):
+        if parent is not None:
+            nodes.hang(child, _known(parent, places, f"{source}, node {child} ({nodes.keys[child]!r})"))
+    if found.values.get("leaves") is not None:
+        nodes.leaves = _leaves(found.values["leaves"], places, source)
+    return nodes
+
+
+def _leaves(listed: Any, places: dict[str, int], source: str) -> list[int]:
+    if not isinstance(listed, list):
+        raise TaxonomyFormat("leaves is a list of node ids, one a class", source, HINT)
+    where = [f"{source}, leaf {c}" for c in range(len(listed))]
+    return [_known(normal(_text(key, at)), places, at) for key, at in zip(listed, where, strict=True)]
+
+
+def _known(key: str, places: dict[str, int], where: str) -> int:
+    if key not in places:
+        raise TaxonomyUnknownClass(f"{key!r} is no node", where, "parents and leaves are ids of listed nodes")
+    return places[key]
+
+
+def _text(value: Any, where: str) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        shown = "an object" if isinstance(value, _Object) else repr(value)
+        raise TaxonomyFormat(f"{shown} is neither an id nor a name", where, HINT)
+    return str(value)
+
+
+def _from_nested(found: _Object, source: str) -> TaxonomyNodes:
+    """Nested objects {"name", "children"}, or {name: subtree}; a list of names holds leaves."""
+    nodes = TaxonomyNodes(source)
+    if "children" in found.values or len(found.pairs) == 1:
+        waiting = [(NO_PARENT, item) for item in _subtrees(found, source)]
+    else:  # several names side by side: the outermost object is their root
+        root = nodes.add("root", "root")
+        waiting = [(root, item) for item in _subtrees(found, source)]
+    waiting.reverse()
+    while waiting:
+        parent, (key, name, below) = waiting.pop()
+        place = nodes.add(key, name, parent)
+        waiting += [(place, item) for item in reversed(list(_subtrees(below, f"{source}, below {name!r}")))]
+    return nodes
+
+
+def _subtrees(value: Any, where: str) -> Iterator[tuple[str, str, Any]]:
+    """(key, name, what stands below) of each subtree that a JSON value lists."""
+    if isinstance(value, _Object) and ({"children", "name"} & set(value.values) or set(value.values) == {"id"}):
+        name = _text(value.values.get("name", value.values.get("id")), where)
+        yield _text(value.values.get("id", name), where), name, value.values.get("children")
+    elif isinstance(value, _Object):
+        for name, below in value.pairs:
+            yield name, name, below
+    elif isinstance(value, list):
+        for item in value:
+            if isinstance(item, _Object | list):
+                yield from _subtrees(item, where)
+            else:
+                yield _text(item, where), _text(item, where), None
+    elif value is not None:
+        name = _text(value, where)
+        yield name, name, None
