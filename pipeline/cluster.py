@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pipeline.errors import ClusterLost, TaskFailed, TaskKilled
+from pipeline.errors import ClusterLost, ClusterMismatch, TaskFailed, TaskKilled
+from pipeline.profile import Profile
 from tasks.errors import LabelgroveError
+from tasks.worker import versions
 
 NO_WORKERS_SECONDS = 300.0  # an empty cluster is given this long to come back
 SCHEDULER_SECONDS = 60.0  # a silent scheduler is given this long
@@ -89,11 +91,8 @@ class ClusterWatch:
         workers = self.client.scheduler_info(n_workers=-1).get("workers", {})
         return "" if workers else "no worker is left"
 
-    def finished(self, futures: list[Any], results: bool = True) -> Iterator[tuple[Any, Any]]:
-        """(future, result) as they end."""
-        return self.stream(futures, results)
-
     def stream(self, futures: list[Any], results: bool = True) -> FutureStream:
+        """(future, result) as they end."""
         return FutureStream(self, futures, results)
 
     def result(self, future: Any) -> Any:
@@ -123,7 +122,9 @@ class ClusterWatch:
             return ClusterLost(f"the scheduler dropped {key} ({error})", where=key, hint=RESUME)
         if isinstance(error, MemoryError):
             return TaskKilled(f"out of memory in {key}", where=key, hint="give the workers more memory, then run again")
-        return TaskFailed(f"{type(error).__name__}: {error}", where=key, hint="this is a fault in labelgrove: report it")
+        return TaskFailed(
+            f"{type(error).__name__}: {error}", where=key, hint="this is a fault in labelgrove: report it"
+        )
 
 
 class FutureStream:
@@ -144,3 +145,100 @@ class FutureStream:
                 yield future, self._watch.result(future)
             else:
                 yield future, None
+
+
+DASK_CONFIG = {
+    "distributed.scheduler.allowed-failures": 20,  # a killed worker is no verdict on the tasks it held
+    "distributed.scheduler.no-workers-timeout": f"{NO_WORKERS_SECONDS:.0f}s",
+    "distributed.nanny.pre-spawn-environ": {
+        "MALLOC_TRIM_THRESHOLD_": 65536,
+        "OMP_NUM_THREADS": 1,
+        "MKL_NUM_THREADS": 1,
+        "OPENBLAS_NUM_THREADS": 1,
+        "NUMBA_NUM_THREADS": 1,
+    },
+    "distributed.comm.timeouts.connect": "30s",
+    "distributed.admin.large-graph-warning-threshold": "10MB",
+}
+
+
+@contextmanager
+def connected(profile: Profile) -> Iterator[Any]:
+    """A `distributed.Client` of a cluster started for this run, or of the one that the profile names.
+
+    Raises ClusterLost when nobody answers, ClusterMismatch when its packages differ from ours.
+    """
+    import dask
+    from distributed import Client, LocalCluster
+
+    with dask.config.set(DASK_CONFIG):
+        if profile.local_workers:
+            with (
+                LocalCluster(
+                    n_workers=profile.local_workers,
+                    threads_per_worker=profile.threads,
+                    memory_limit=profile.memory_bytes(),
+                    host="127.0.0.1",
+                    dashboard_address=free_dashboard(profile.dashboard),
+                    silence_logs="ERROR",
+                ) as cluster,
+                Client(cluster) as client,
+            ):
+                yield client
+            return
+        with _remote(profile) as client:
+            _compare_versions(client)
+            yield client
+
+
+def free_dashboard(address: str) -> str:
+    """The dashboard's address, with any free port when another process has the port."""
+    import socket
+
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, int(port)))
+    except (OSError, ValueError):
+        return f"{host or '127.0.0.1'}:0"
+    return address
+
+
+def _remote(profile: Profile) -> Any:
+    from distributed import Client
+    from distributed.security import Security
+
+    where = profile.scheduler
+    security = None
+    if profile.tls_ca:
+        security = Security(
+            tls_ca_file=profile.tls_ca,
+            tls_client_cert=profile.tls_cert,
+            tls_client_key=profile.tls_key,
+            require_encryption=True,
+        )
+    target = {"address": where} if "://" in where else {"scheduler_file": where}
+    try:
+        client = Client(**target, security=security, timeout="30s", set_as_default=False)
+        client.wait_for_workers(1, timeout=NO_WORKERS_SECONDS)
+    except (OSError, TimeoutError, ValueError, TypeError) as error:
+        raise ClusterLost(f"no scheduler with workers answers at {where}: {error}", where, RESUME) from None
+    return client
+
+
+def _compare_versions(client: Any) -> None:
+    """Workers must compute what this process would: same packages, and our own `tasks`."""
+    mine = versions()
+    try:
+        theirs = client.run(versions)
+    except ImportError as error:
+        hint = "install labelgrove with the same lock file on the workers, then run again"
+        raise ClusterMismatch(f"the workers cannot import our `tasks`: {error}", str(client), hint) from None
+    for worker, found in theirs.items():
+        wrong = [
+            f"{name}: {found.get(name)} there, {mine[name]} here" for name in mine if found.get(name) != mine[name]
+        ]
+        if wrong:
+            hint = "install the same lock file on the workers (deploy one image), then run again"
+            raise ClusterMismatch("; ".join(wrong), str(worker), hint)

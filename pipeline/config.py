@@ -190,7 +190,9 @@ def load_config(path: str | Path, overrides: tuple[str, ...] = ()) -> LoadedConf
         text = path.read_text(encoding="utf-8")
         values = tomllib.loads(text)
     except FileNotFoundError:
-        raise ConfigError("there is no such file", str(path), "`labelgrove init DIR` writes one to start from") from None
+        raise ConfigError(
+            "there is no such file", str(path), "`labelgrove init DIR` writes one to start from"
+        ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, IsADirectoryError) as error:
         raise ConfigError(f"not a TOML file: {error}", str(path), "see https://toml.io for the syntax") from None
     apply_overrides(values, overrides)

@@ -60,7 +60,13 @@ def _findings(error: ValidationError, model: type[BaseModel], values: dict[str, 
 
 def _is_tag(step: Any, values: dict[str, Any], loc: tuple[Any, ...]) -> bool:
     """Pydantic puts the kind of a training section into the path: ('train', 0, 'label-tree', 'depth')."""
-    return len(loc) > 2 and loc[0] == "train" and step is loc[2] and isinstance(step, str) and "kind" in _entry(values, loc)
+    return (
+        len(loc) > 2
+        and loc[0] == "train"
+        and step is loc[2]
+        and isinstance(step, str)
+        and "kind" in _entry(values, loc)
+    )
 
 
 def _entry(values: dict[str, Any], loc: tuple[Any, ...]) -> dict[str, Any]:

@@ -80,7 +80,9 @@ def _check_abandoned(path: Path) -> str:
     age = time.time() - heartbeat
     alive = _is_alive(pid, created) if host == socket.gethostname() else age < STALE_SECONDS
     if alive:
-        hint = f"wait for it, or end it (its last sign of life is {age:.0f} s old); `labelgrove status` shows where it is"
+        hint = (
+            f"wait for it, or end it (its last sign of life is {age:.0f} s old); `labelgrove status` shows where it is"
+        )
         raise RunLocked(f"{who} is running in this folder", str(path.parent), hint)
     return f"the lock of {who}, which is gone, was taken over"
 
@@ -100,3 +102,12 @@ def _beat(path: Path, stop: threading.Event) -> None:
             os.replace(spare, path)
         except OSError:
             continue  # a full disk must not end the run; the process id still tells that we live
+
+
+def holder(folder: Path) -> str:
+    """Who holds the folder now, "" when nobody alive does."""
+    try:
+        _check_abandoned(folder / "lock.json")
+    except RunLocked as error:
+        return error.what
+    return ""

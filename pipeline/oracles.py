@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.pool import Pool
+from tasks.files import disk_room
 from tasks.fit.average import ModelSum
 from tasks.fit.blocks import choose_step, make_partitions, sgd_partition
 from tasks.fit.fit import Record
 from tasks.fit.problem import SgdProblem, StepTrial
 from tasks.fit.scorer import Parameters
-from tasks.files import disk_room
 from tasks.io import Block
 
 

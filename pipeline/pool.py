@@ -10,12 +10,15 @@ from __future__ import annotations
 import itertools
 import shutil
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from tasks.calls import Outcome, Receipt, add_outcomes, call, publish
+from pipeline.cluster import ClusterWatch, worker_names
+from tasks.calls import Receipt, add_outcomes, call, publish
 from tasks.sums import groups, tree_sum
 from tasks.worker import WorkerSettings
 
@@ -25,17 +28,48 @@ Expand = Callable[[Any, Any], Sequence[Any]]
 
 
 class Progress(Protocol):
-    """Hears of every task that ended; `total` may grow while a tree unfolds."""
+    """Hears of every task that ended: tasks and rows done so far of this call; totals may grow while a tree unfolds."""
 
-    def __call__(self, name: str, done: int, total: int, receipts: Sequence[Receipt]) -> None: ...
+    def __call__(self, name: str, done: int, total: int, rows: int, rows_total: int) -> None: ...
 
 
-def silent(name: str, done: int, total: int, receipts: Sequence[Receipt]) -> None:
+def silent(name: str, done: int, total: int, rows: int, rows_total: int) -> None:
     """No progress shown."""
+
+
+@dataclass
+class Tally:
+    """Counts one call's tasks and rows, and tells `progress` of each that ended."""
+
+    name: str
+    progress: Progress
+    done: int = 0
+    total: int = 0
+    rows: int = 0
+    rows_total: int = 0
+
+    def expect(self, items: Sequence[Item]) -> None:
+        self.total += len(items)
+        self.rows_total += sum(rows_of(item) for item in items)
+
+    def ended(self, item: Item) -> None:
+        self.done += 1
+        self.rows += rows_of(item)
+        self.progress(self.name, self.done, self.total, self.rows, self.rows_total)
+
+
+def rows_of(item: Item) -> int:
+    """Rows that an item stands for, 0 when it does not say."""
+    blocks = getattr(item, "blocks", None)
+    if blocks is not None:
+        return sum(block.n_rows for block in blocks)
+    return int(getattr(item, "n_rows", 0))
 
 
 def label_of(item: Item) -> str:
     """What the dashboard shows of an item: its block or node number, or its name."""
+    if isinstance(item, list | tuple) and item:
+        return label_of(item[0])
     for field in ("label", "index", "name"):
         value = getattr(item, field, None)
         if value is not None:
@@ -77,85 +111,92 @@ class PoolBase:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def keep(self, name: str, done: int, total: int, receipts: Sequence[Receipt]) -> None:
-        self.receipts.extend(receipts)
-        self.progress(name, done, total, receipts)
-
 
 class SerialPool(PoolBase):
     """One task after another in this process."""
 
-    def _outcomes(self, fn: Function, items: Sequence[Item], shared: tuple[Any, ...], name: str) -> Iterator[Outcome]:
-        with self.published(name, shared) as values:
-            for i, item in enumerate(items):
-                outcome = call(item, name, label_of(item), fn, values, self.settings)
-                self.keep(name, i + 1, len(items), outcome.receipts)
-                yield outcome
+    def _call(self, fn: Function, item: Item, values: tuple[Any, ...], tally: Tally) -> Any:
+        outcome = call(item, tally.name, label_of(item), fn, values, self.settings)
+        self.receipts.extend(outcome.receipts)
+        tally.ended(item)
+        return outcome.result
 
     def map(self, fn: Function, items: Sequence[Item], *shared: Any, name: str) -> list[Any]:
-        return [outcome.result for outcome in self._outcomes(fn, items, shared, name)]
+        tally = Tally(name, self.progress)
+        tally.expect(items)
+        with self.published(name, shared) as values:
+            return [self._call(fn, item, values, tally) for item in items]
 
     def sum(self, fn: Function, items: Sequence[Item], *shared: Any, name: str) -> Any:
         return tree_sum(self.map(fn, items, *shared, name=name))
 
     def unfold(self, fn: Function, items: Sequence[Item], expand: Expand, *shared: Any, name: str) -> None:
-        waiting, done = list(items), 0
+        waiting, tally = deque(items), Tally(name, self.progress)
+        tally.expect(items)
         with self.published(name, shared) as values:
             while waiting:
-                item = waiting.pop(0)
-                outcome = call(item, name, label_of(item), fn, values, self.settings)
-                done += 1
-                waiting.extend(expand(item, outcome.result))
-                self.keep(name, done, done + len(waiting), outcome.receipts)
+                item = waiting.popleft()
+                more = expand(item, self._call(fn, item, values, tally))
+                tally.expect(more)
+                waiting.extend(more)
 
 
 class DaskPool(PoolBase):
-    """Tasks on a Dask cluster. `client` is a connected `distributed.Client`; `watch` raises when the cluster is lost."""
+    """Tasks on a Dask cluster, through a connected `distributed.Client`."""
 
     def __init__(self, client: Any, scratch: Path, settings: WorkerSettings, progress: Progress = silent) -> None:
         super().__init__(scratch, settings, progress)
-        from pipeline.cluster import ClusterWatch, worker_names
-
         self.client = client
         self.watch = ClusterWatch(client)
-        self._worker_names = worker_names
         self._token = uuid.uuid4().hex[:8]
 
     def map(self, fn: Function, items: Sequence[Item], *shared: Any, name: str) -> list[Any]:
+        results: dict[str, Any] = {}
         with self.published(name, shared) as values, self.watch.guard(name) as watched:
             futures = watched(self._submit(fn, items, values, name))
-            outcomes: list[Outcome | None] = [None] * len(futures)
-            place = {future.key: i for i, future in enumerate(futures)}
-            for done, (future, outcome) in enumerate(self.watch.finished(futures), 1):
-                outcomes[place[future.key]] = outcome
-                self.keep(name, done, len(items), outcome.receipts)
-            return [outcome.result for outcome in outcomes if outcome is not None]
+            for key, outcome in self._ended(futures, items, name):
+                results[key] = outcome.result
+                self.receipts.extend(outcome.receipts)
+            return [results[future.key] for future in futures]
 
     def sum(self, fn: Function, items: Sequence[Item], *shared: Any, name: str) -> Any:
         with self.published(name, shared) as values, self.watch.guard(name) as watched:
             parts = watched(self._submit(fn, items, values, name))
             total = self._add_tree(parts, name, watched)
-            for done, _ in enumerate(self.watch.finished(parts, results=False), 1):
-                self.progress(name, done, len(items), ())
-            del parts
+            for _ in self._ended(parts, items, name, results=False):
+                pass
             outcome = self.watch.result(total)
-            self.keep(name, len(items), len(items), outcome.receipts)
+            self.receipts.extend(outcome.receipts)
             return outcome.result
 
     def unfold(self, fn: Function, items: Sequence[Item], expand: Expand, *shared: Any, name: str) -> None:
+        tally = Tally(name, self.progress)
+        tally.expect(items)
         with self.published(name, shared) as values, self.watch.guard(name) as watched:
             futures = watched(self._submit(fn, items, values, name))
             item_of = {future.key: item for future, item in zip(futures, items, strict=True)}
-            stream, done, total = self.watch.stream(futures), 0, len(futures)
+            stream = self.watch.stream(futures)
             for future, outcome in stream:
-                done += 1
-                more = list(expand(item_of.pop(future.key), outcome.result))
-                self.keep(name, done, total + len(more), outcome.receipts)
+                item = item_of.pop(future.key)
+                self.receipts.extend(outcome.receipts)
+                more = list(expand(item, outcome.result))
+                tally.expect(more)
+                tally.ended(item)
                 if more:
                     added = watched(self._submit(fn, more, values, name))
-                    total += len(added)
                     item_of |= {future.key: item for future, item in zip(added, more, strict=True)}
                     stream.add(added)
+
+    def _ended(
+        self, futures: list[Any], items: Sequence[Item], name: str, results: bool = True
+    ) -> Iterator[tuple[str, Any]]:
+        """(key, outcome) as tasks end, told to the progress."""
+        tally = Tally(name, self.progress)
+        tally.expect(items)
+        item_of = {future.key: item for future, item in zip(futures, items, strict=True)}
+        for future, outcome in self.watch.stream(futures, results):
+            tally.ended(item_of[future.key])
+            yield future.key, outcome
 
     def _submit(self, fn: Function, items: Sequence[Item], values: tuple[Any, ...], name: str) -> list[Any]:
         """One future per item, in item order; items keep to the same worker from one call to the next if they can."""
@@ -189,7 +230,7 @@ class DaskPool(PoolBase):
         Balanced by count over the workers alive now, by position; a preference only, any worker may take the task.
         Long lists ask for nobody: there the scheduler's own queueing keeps memory low.
         """
-        workers = self._worker_names(self.client)
+        workers = worker_names(self.client)
         if len(workers) < 2 or len(items) > 64 * len(workers):
             return {"": list(range(len(items)))}
         owners: dict[str, list[int]] = {}

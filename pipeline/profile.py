@@ -70,7 +70,9 @@ def parse_bytes(text: str, name: str) -> int:
             raise ValueError
         return int(float(found.group(1)) * UNITS[found.group(2) or ""])
     except ValueError:
-        raise ProfileError(f"{name} = {text!r} is not a size", name, 'write for example "1.5 GiB" or "800 MB"') from None
+        raise ProfileError(
+            f"{name} = {text!r} is not a size", name, 'write for example "1.5 GiB" or "800 MB"'
+        ) from None
 
 
 def load_profile(file: str | None, **given: Any) -> Profile:

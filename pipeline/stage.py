@@ -107,6 +107,15 @@ class Stage(ABC):
     def estimate(self, facts: Facts) -> Estimate:
         """Bounds before anything runs."""
 
+    @property
+    def reads_rows(self) -> bool:
+        """Whether it reads rows of the dataset, which are then checked first."""
+        return False
+
+    def outputs_hold(self, run_folder: Path, done: Done) -> str:  # noqa: ARG002
+        """Why what it wrote outside its own folder does not stand any more, or ""."""
+        return ""
+
     @abstractmethod
     def run(self, work: Work) -> Made:
         """Do it, continuing from whatever an interrupted attempt has left in the folder."""

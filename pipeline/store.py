@@ -44,6 +44,8 @@ class Done:
 
     step: str
     fingerprint: str
+    code: int  # the stage's version
+    seed: int
     digest: str
     inputs: dict[str, str]
     settings: dict[str, Any]
@@ -155,7 +157,10 @@ class RunFolder:
 
     def discard(self, step: str, fingerprint: str) -> None:
         """Forget a damaged step: DONE.json first, so that a kill in between leaves an unfinished step."""
-        folder = self.step_folder(step, fingerprint)
+        self.discard_path(self.step_folder(step, fingerprint))
+
+    def discard_path(self, folder: Path) -> None:
+        """The same by folder."""
         (folder / DONE).unlink(missing_ok=True)
         shutil.rmtree(folder, ignore_errors=True)
 

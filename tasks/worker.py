@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
+import platform
 import resource
 import threading
 from dataclasses import dataclass
@@ -38,6 +40,15 @@ def configure_worker(settings: WorkerSettings) -> int:
             set_cache_bytes(settings.cache_bytes)
             _configured = settings
     return os.getpid()
+
+
+PACKAGES = ("numpy", "scipy", "numba", "zarr", "numcodecs", "mmh3", "pyarrow", "safetensors", "labelgrove")
+
+
+def versions() -> dict[str, str]:
+    """Versions of what decides the bits of a result, in this process."""
+    found = {name: importlib.metadata.version(name) for name in PACKAGES}
+    return found | {"python": platform.python_version()}
 
 
 def reset_peak() -> int:

@@ -46,6 +46,10 @@ class PredictStage(Stage):
     def inputs(self) -> tuple[str, ...]:
         return (train_step(self.learner.name), *inputs_of(self.learner))
 
+    @property
+    def reads_rows(self) -> bool:
+        return True
+
     def estimate(self, facts: Facts) -> Estimate:
         dataset, rows = facts.dataset, self.learner.tested_on
         model = 4 * dataset.n_features * dataset.n_classes
@@ -62,9 +66,7 @@ class PredictStage(Stage):
         top = min(self.predict.top, work.dataset.n_classes)
         selection = Selection(work.dataset.path, TEST)
         model = str(work.folders[train_step(self.learner.name)] / MODEL)
-        report: PredictReport = work.pool.sum(
-            predict_block, blocks, model, top, str(parts), selection, name=self.name
-        )
+        report: PredictReport = work.pool.sum(predict_block, blocks, model, top, str(parts), selection, name=self.name)
         join_parts([parts / part_name(block.index) for block in blocks], work.folder / PREDICTIONS)
         seconds = time.perf_counter() - started
         rows = max(1, report.rows)
@@ -80,7 +82,6 @@ class EvaluateStage(Stage):
     """Accuracy, hierarchical error and cost of the predictions."""
 
     learner: Learner
-    worst: int
 
     @property
     def name(self) -> str:
@@ -103,12 +104,9 @@ class EvaluateStage(Stage):
         tree: dict[str, Array] | None = None
         if taxonomy is not None:
             tree = {"parent": taxonomy.parent, "leaf_of_class": taxonomy.leaf_of_class}
-        scores: Scores = work.pool.sum(
-            evaluate_part, parts, work.dataset.n_classes, tree, None, name=self.name
-        )
+        scores: Scores = work.pool.sum(evaluate_part, parts, work.dataset.n_classes, tree, None, name=self.name)
         results = {"metrics": scores.metrics(), "detail": scores.detail(DETAIL_ROWS)}
         return Made(combine([repr(results)]), results)
 
 
 DETAIL_ROWS = 200  # worst classes and confused pairs kept; the report shows as many of them as it is told
-__all__ = ["PREDICTIONS", "EvaluateStage", "PredictStage", "evaluate_step", "predict_step"]

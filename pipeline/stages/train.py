@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from pipeline.config import OWN_ROWS, FlatHash, Heshing, LabelTree, Learner, OneVsRest, SgdLearner
+from pipeline.config import OWN_ROWS, FlatHash, Heshing, Learner, OneVsRest, SgdLearner
 from pipeline.dataset import Dataset
 from pipeline.oracles import FileCheckpoint, PoolOracle
 from pipeline.stage import ROWS_STORE, Estimate, Facts, Made, Stage, Work, encode_step
-from tasks.fit.fit import FitResult, fit
+from tasks.fit.fit import FitResult, NoTrainingRows, fit
 from tasks.fit.linear import LinearScorer
 from tasks.fit.problem import SgdProblem
 from tasks.fit.scorer import Scorer
@@ -52,6 +52,12 @@ def sgd_params(learner: SgdLearner, **more: Any) -> SgdParams:
     """The parameters of the loop, of the keys that the learner's section has in common with them."""
     known = {field.name for field in fields(SgdParams)}
     return SgdParams(**{key: value for key, value in learner.model_dump().items() if key in known}, **more)
+
+
+def check_rows(learner: Learner, dataset: Dataset) -> None:
+    """Raises NoTrainingRows."""
+    if not dataset.split_counts["train"]:
+        raise NoTrainingRows(f"the dataset has no training rows for {learner.name}", dataset.path, "ingest with some")
 
 
 def class_counts(dataset: Dataset) -> Array:
@@ -106,6 +112,13 @@ class SgdStage(Stage):
 
     learner: OneVsRest | Heshing | FlatHash
 
+    @classmethod
+    def of(cls, learner: OneVsRest | Heshing | FlatHash, dataset: Dataset) -> Self:
+        """Raises ParamError when a parameter is out of range, NoTrainingRows when there is nothing to learn from."""
+        sgd_params(learner)
+        check_rows(learner, dataset)
+        return cls(learner)
+
     @property
     def name(self) -> str:
         return train_step(self.learner.name)
@@ -116,6 +129,10 @@ class SgdStage(Stage):
     @property
     def inputs(self) -> tuple[str, ...]:
         return inputs_of(self.learner)
+
+    @property
+    def reads_rows(self) -> bool:
+        return True
 
     def estimate(self, facts: Facts) -> Estimate:
         dataset = facts.dataset
@@ -142,7 +159,9 @@ class SgdStage(Stage):
         trial = result.trial.as_json()
         digest = save(self.learner, work, model, {"step": trial["step"], "regularization": trial["regularization"]})
         facts = model_facts(model, result.operations, dataset.split_counts["train"])
-        return Made(digest, {**facts, "trial": trial, "history": result.history}, {"seconds": time.perf_counter() - started})
+        return Made(
+            digest, {**facts, "trial": trial, "history": result.history}, {"seconds": time.perf_counter() - started}
+        )
 
     def _problem(self, dataset: Dataset) -> tuple[Scorer, Loss]:
         if isinstance(self.learner, OneVsRest):
@@ -187,6 +206,3 @@ def nodes(learner: SgdLearner, dataset: Dataset) -> int:
     if isinstance(learner, Heshing) and dataset.taxonomy is not None:
         return dataset.taxonomy.n_nodes
     return dataset.n_classes
-
-
-__all__ = ["LOSSES", "MODEL", "LabelTree", "SgdStage", "train_step"]

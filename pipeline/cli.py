@@ -1,0 +1,275 @@
+"""The command line. Heavy imports stay inside commands, so that --help answers at once.
+
+Data goes to stdout, messages to stderr. Exit codes: 0 ok, 2 usage or config, 3 bad input data, 4 corrupt artefact, 5 out
+of disk or memory, 6 cluster lost (resumable), 7 run folder belongs to other data, 8 locked, 130 interrupted (resumable).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tasks.errors import LabelgroveError
+
+app = typer.Typer(
+    name="labelgrove",
+    help="Train and compare classifiers with thousands of classes on feature matrices too large for one machine.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+INTERRUPTED = 130
+
+Config = Annotated[Path, typer.Argument(help="the run's TOML file", show_default=False)]
+Override = Annotated[
+    list[str] | None, typer.Option("-s", "--set", help="one value of the config: -s tree.depth=3", metavar="KEY=VALUE")
+]
+Runs = Annotated[Path | None, typer.Option("--runs", help="folder of run folders; default: runs beside the config")]
+Scheduler = Annotated[
+    str | None,
+    typer.Option("--scheduler", help="serial, local:N, tcp://HOST:PORT, tls://HOST:PORT or a scheduler file"),
+]
+Threads = Annotated[int | None, typer.Option("--threads", help="per worker of a local cluster")]
+Memory = Annotated[str | None, typer.Option("--memory", help='per worker of a local cluster, "1.5 GiB"')]
+ProfileFile = Annotated[str | None, typer.Option("--profile", help="TOML file of where to run (README lists its keys)")]
+AsJson = Annotated[bool, typer.Option("--json", help="print JSON to stdout")]
+RunPath = Annotated[Path, typer.Argument(help="a run folder: runs/NAME", show_default=False)]
+
+
+@app.command()
+def run(
+    config: Config,
+    scheduler: Scheduler = None,
+    threads: Threads = None,
+    memory: Memory = None,
+    profile: ProfileFile = None,
+    runs: Runs = None,
+    set_: Override = None,
+    force: Annotated[bool, typer.Option("--force", help="run although memory or disk look too small")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="as `labelgrove plan`")] = False,
+) -> None:
+    """Run a config, or continue it: finished steps are reused."""
+    from pipeline import commands
+
+    where = commands.profile_of(profile, scheduler, threads, memory)
+    if dry_run:
+        commands.plan(config, where, runs=runs, overrides=set_ or ())
+    else:
+        commands.run(config, where, runs=runs, overrides=set_ or (), force=force)
+
+
+@app.command()
+def plan(
+    config: Config,
+    scheduler: Scheduler = None,
+    threads: Threads = None,
+    memory: Memory = None,
+    profile: ProfileFile = None,
+    runs: Runs = None,
+    set_: Override = None,
+    json: AsJson = False,
+) -> None:
+    """Say what `run` would do: steps, what is reused and why the rest is not, memory, disk. Writes nothing."""
+    from pipeline import commands
+
+    where = commands.profile_of(profile, scheduler, threads, memory)
+    commands.plan(config, where, runs=runs, overrides=set_ or (), as_json=json)
+
+
+@app.command()
+def check(config: Config, runs: Runs = None, set_: Override = None, json: AsJson = False) -> None:
+    """Check config, data and taxonomy; list all findings at once."""
+    from pipeline import commands
+
+    commands.check(config, runs=runs, overrides=set_ or (), as_json=json)
+
+
+@app.command()
+def ingest(
+    source: Annotated[
+        str, typer.Argument(help="training rows: .npy, a folder or pattern of .npy shards, .npz, svmlight")
+    ],
+    dataset: Annotated[Path, typer.Argument(help="the dataset store to make: NAME.zarr")],
+    labels: Annotated[str | None, typer.Option(help="labels of the training rows: .npy, .txt or .tsv")] = None,
+    classes: Annotated[
+        str | None, typer.Option(help="class table: .json, .txt or .tsv; default: from the labels")
+    ] = None,
+    taxonomy: Annotated[str | None, typer.Option(help="parent/child .tsv, or .json")] = None,
+    split: Annotated[
+        str | None, typer.Option(help="file with the split of each row, or fractions: 0.8,0.1,0.1")
+    ] = None,
+    test_source: Annotated[str | None, typer.Option(help="test rows, when they come apart")] = None,
+    test_labels: Annotated[str | None, typer.Option(help="labels of the test rows")] = None,
+    validation_source: Annotated[str | None, typer.Option(help="validation rows, when they come apart")] = None,
+    validation_labels: Annotated[str | None, typer.Option(help="labels of the validation rows")] = None,
+    validation: Annotated[
+        float, typer.Option(help="share of the training rows for validation, when none are given")
+    ] = 0.1,
+    format: Annotated[str | None, typer.Option(help="npy, npz or svmlight, when the name does not tell")] = None,
+    index_base: Annotated[int | None, typer.Option(help="0 or 1: first feature index of svmlight files")] = None,
+    on_nonfinite: Annotated[str, typer.Option(help="refuse or drop-row: rows with NaN or Inf")] = "refuse",
+    block_rows: Annotated[int | None, typer.Option(help="rows per block; default: blocks of about 8 MB")] = None,
+    seed: Annotated[int, typer.Option(help="of the shuffle and the split")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="replace the dataset if it exists")] = False,
+) -> None:
+    """Turn files into a checked dataset store."""
+    from pipeline import commands
+
+    commands.ingest(**dict(locals(), commands=None))
+
+
+@app.command()
+def predict(
+    model: Annotated[Path, typer.Argument(help="a model folder: runs/NAME/models/MODEL")],
+    data: Annotated[str, typer.Argument(help="rows: a dataset store, or files as for `ingest`")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="the Parquet file to write")],
+    top: Annotated[int, typer.Option(help="classes per row")] = 5,
+    split: Annotated[str | None, typer.Option(help="of a dataset: train, validation, test; default: all rows")] = None,
+    scheduler: Scheduler = "serial",
+    force: Annotated[bool, typer.Option("--force", help="replace the file if it exists")] = False,
+) -> None:
+    """Rank classes for any number of rows, in memory bounded by a block."""
+    from pipeline import commands
+
+    commands.predict(model, data, output, top=top, split=split, scheduler=scheduler, force=force)
+
+
+@app.command()
+def status(run: RunPath, json: AsJson = False) -> None:
+    """Where a run is: steps, who runs it, how it ended."""
+    from pipeline import commands
+
+    commands.status(run, as_json=json)
+
+
+@app.command()
+def logs(run: RunPath, last: Annotated[int, typer.Option(help="events to show")] = 50) -> None:
+    """The last events of a run."""
+    from pipeline import commands
+
+    commands.logs(run, last=last)
+
+
+@app.command()
+def verify(path: Annotated[Path, typer.Argument(help="a dataset store, a run folder or a model folder")]) -> None:
+    """Read everything again and compare every digest."""
+    from pipeline import commands
+
+    commands.verify(path)
+
+
+@app.command()
+def clean(
+    config: Config, runs: Runs = None, set_: Override = None, yes: Annotated[bool, typer.Option("--yes")] = False
+) -> None:
+    """Remove the steps of a run folder that its config does not need; without --yes only list them."""
+    from pipeline import commands
+
+    commands.clean(config, runs=runs, overrides=set_ or (), really=yes)
+
+
+@app.command()
+def report(run: RunPath) -> None:
+    """Print a finished run's table again."""
+    from pipeline import commands
+
+    commands.report(run)
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Argument(help="where data, dataset and run go")] = Path("demo"),
+    scheduler: Scheduler = None,
+    seed: Annotated[int, typer.Option(help="of the images and of the run")] = 0,
+    small: Annotated[
+        bool, typer.Option("--small", help="a few classes only, in seconds: to see that all works")
+    ] = False,
+) -> None:
+    """Real many-class data made on the spot, four systems compared, report written."""
+    from pipeline import commands
+
+    commands.demo(folder, scheduler=scheduler, seed=seed, small=small)
+
+
+@app.command()
+def init(folder: Annotated[Path, typer.Argument(help="a new folder")]) -> None:
+    """Write a commented config.toml and a tiny dataset's files; the printed next commands work as typed."""
+    from pipeline import commands
+
+    commands.init(folder)
+
+
+@app.command()
+def schema() -> None:
+    """The config's JSON Schema, for editors."""
+    import json
+
+    from pipeline.config import RunConfig
+
+    typer.echo(json.dumps(RunConfig.model_json_schema(), indent=1))
+
+
+@app.command()
+def doctor(json: AsJson = False) -> None:
+    """Versions, BLAS, threads, memory, disk."""
+    from pipeline import commands
+
+    commands.doctor(as_json=json)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point: named errors become one message and their exit code."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        app(arguments, standalone_mode=False)
+    except LabelgroveError as error:
+        _say(str(error))
+        _traceback(error)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        _say("interrupted; the same command continues where it stopped")
+        sys.exit(INTERRUPTED)
+    except typer.Exit as stop:
+        sys.exit(stop.exit_code)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except Exception as error:
+        _usage(error)
+        raise
+
+
+def _interrupt(signum: int, frame: Any) -> None:  # noqa: ARG001
+    raise KeyboardInterrupt
+
+
+def _usage(error: Exception) -> None:
+    """The parser's own errors: message, nearest option, exit 2."""
+    show = getattr(error, "show", None)
+    if show is not None:
+        show()
+        sys.exit(getattr(error, "exit_code", 2))
+
+
+def _say(text: str) -> None:
+    clean = "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
+    sys.stderr.write(
+        clean.encode(sys.stderr.encoding or "utf-8", "replace").decode(sys.stderr.encoding or "utf-8") + "\n"
+    )
+
+
+def _traceback(error: BaseException) -> None:
+    if os.environ.get("LABELGROVE_DEBUG"):
+        import traceback
+
+        traceback.print_exception(error)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,23 @@
+"""Every command of the command line as a function of the same name."""
+
+from pipeline.commands.data import ingest, predict, verify
+from pipeline.commands.looking import doctor, logs, report, status
+from pipeline.commands.running import check, clean, plan, profile_of, run
+from pipeline.commands.starting import demo, init
+
+__all__ = [
+    "check",
+    "clean",
+    "demo",
+    "doctor",
+    "ingest",
+    "init",
+    "logs",
+    "plan",
+    "predict",
+    "profile_of",
+    "report",
+    "run",
+    "status",
+    "verify",
+]

@@ -1,0 +1,187 @@
+"""ingest, predict, verify."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from pipeline.commands.looking import run_folder
+from pipeline.dataset import SPLITS, Dataset
+from pipeline.ingest import ingest as ingest_files
+from pipeline.plan import MemoryPlan, human_bytes
+from pipeline.profile import Profile
+from pipeline.progress import pace_text
+from pipeline.store import RunFolder
+from tasks.errors import ArtefactError, InputError, UsageError
+from tasks.models.blocks import predict_block
+from tasks.models.folder import load_model, verify_model
+from tasks.models.predictions import join_parts, part_name, write_part
+from tasks.models.selection import Selected, Selection
+from tasks.worker import WorkerSettings
+
+
+class OutputExists(UsageError):
+    """The file that is to be written is there already."""
+
+
+def ingest(
+    source: str, dataset: Path, *, format: str | None = None, split: str | None = None, **options: Any
+) -> Dataset:
+    """Make a dataset store of files; prints what was made and every note."""
+    rate = _Rate()
+    made = ingest_files(source, dataset, fmt=format, split=split, progress=rate, **options)
+    rate.end()
+    for note in made.notes:
+        sys.stderr.write(f"{note.level}: {note.code}: {note.text}\n")
+    counts = ", ".join(f"{made.split_counts[name]:,} {name}" for name in SPLITS)
+    sys.stderr.write(
+        f"{made.path}: {made.n_rows:,} rows ({counts}), {made.n_features:,} features, {made.n_classes:,} classes, "
+        f"{made.body} {made.dtype} in blocks of {made.block_rows:,} rows, digest {made.digest}\n"
+    )
+    return made
+
+
+class _Rate:
+    """Rows per second and remaining time of an ingest, on one line of a terminal."""
+
+    def __init__(self) -> None:
+        from pipeline.progress import Pace
+
+        self.pace, self.live = Pace(), sys.stderr.isatty()
+
+    def __call__(self, done: int, total: int) -> None:
+        rate, eta = self.pace("ingest", done, total, done)
+        if self.live:
+            sys.stderr.write(f"\r  {done:,}/{total:,} rows {pace_text(rate, eta)}\x1b[K")
+
+    def end(self) -> None:
+        if self.live:
+            sys.stderr.write("\r\x1b[K")
+
+
+def predict(
+    model: Path,
+    data: str,
+    output: Path,
+    *,
+    top: int = 5,
+    split: str | None = None,
+    scheduler: str | None = "serial",
+    force: bool = False,
+) -> int:
+    """Rank classes for rows of a dataset store or of files, block by block; returns the number of rows written.
+
+    Raises OutputExists, the errors of the model folder and of the rows, ColumnMismatch.
+    """
+    if output.exists() and not force:
+        raise OutputExists("the output is there already", str(output), "choose another name, or --force")
+    if top < 1:
+        raise UsageError(f"--top {top}: expected a whole number >= 1", "--top")
+    saved = load_model(model)
+    top = min(top, saved.model.n_classes)
+    output.absolute().parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=f".{output.name}-", dir=output.absolute().parent))
+    try:
+        if (Path(data) / "zarr.json").is_file():
+            parts, rows = _predict_dataset(model, data, scratch, top, split, scheduler)
+        else:
+            parts, rows = _predict_files(saved, data, scratch, top)
+        join_parts(parts, output)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    sys.stderr.write(f"{output}: {rows:,} rows, {human_bytes(output.stat().st_size)}\n")
+    return rows
+
+
+def _predict_dataset(
+    model: Path, data: str, scratch: Path, top: int, split: str | None, scheduler: str | None
+) -> tuple[list[Path], int]:
+    from pipeline.commands.running import profile_of
+    from pipeline.runner import View, open_pool
+
+    dataset = Dataset.open(data)
+    if split is not None and split not in SPLITS:
+        raise UsageError(f"--split {split!r}: expected one of {', '.join(SPLITS)}", "--split")
+    number = None if split is None else SPLITS.index(split)
+    profile: Profile = profile_of(None, scheduler)
+    memory = MemoryPlan(0, WorkerSettings().cache_bytes, 0, profile.threads)
+    blocks = dataset.blocks()
+    with open_pool(profile, memory, RunFolder(scratch), View()) as pool:
+        selection = Selection(dataset.path, number)
+        report = pool.sum(
+            predict_block, blocks, str(model.absolute()), top, str(scratch), selection, name="predict_rows"
+        )
+    return [scratch / part_name(block.index) for block in blocks], report.rows
+
+
+def _predict_files(saved: Any, data: str, scratch: Path, top: int) -> tuple[list[Path], int]:
+    import numpy as np
+
+    from pipeline.ingest import open_source
+
+    source = open_source(data, scratch / "spool", n_features=saved.model.n_features)
+    parts: list[Path] = []
+    for start, rows in source.slabs():
+        number = len(parts)
+        index = np.arange(rows.n_rows)
+        selected = Selected(index, index + start, np.full(rows.n_rows, -1, np.int32))
+        parts.append(scratch / part_name(number))
+        write_part(parts[-1], selected, saved.rank(rows, top))
+    if not parts:
+        raise InputError("there are no rows to predict", data, "give files with at least one row")
+    return parts, source.n_rows
+
+
+def verify(path: Path) -> None:
+    """Read a dataset, a run folder or a model folder again; prints every problem, raises the first."""
+    problems = list(_problems(path))
+    for problem in problems:
+        sys.stdout.write(f"{problem}\n")
+    if problems:
+        raise problems[0]
+    sys.stdout.write(f"{path}: every digest holds\n")
+
+
+def _problems(path: Path) -> Any:
+    if (path / "model.json").is_file():
+        yield from _caught(lambda: verify_model(path))
+    elif (path / "zarr.json").is_file():
+        yield from Dataset.open(path).problems()
+    else:
+        folder = run_folder(path)
+        yield from _run_problems(folder)
+
+
+def _run_problems(folder: RunFolder) -> Any:
+    from pipeline.store import read_json
+
+    manifest = read_json(folder / "manifest.json")
+    for name, step in manifest["steps"].items():
+        done = folder.done(name, step["fingerprint"])
+        if done is None or done.digest != step["digest"]:
+            hint = "`labelgrove run` makes it anew"
+            place = str(folder.step_folder(name, step["fingerprint"]))
+            yield ArtefactError(f"step {name} is not what the manifest says", place, hint)
+        else:
+            yield from folder.damage(done)
+            yield from published_damage(folder, done.measured.get("published", {}))
+
+
+def published_damage(folder: RunFolder, published: dict[str, list[Any]]) -> Any:
+    """Errors for files outside the steps (report, models, predictions) that are not what was written."""
+    from pipeline.store import file_digest
+
+    for name, (size, digest) in published.items():
+        path = folder / name
+        if not path.is_file() or path.stat().st_size != size or file_digest(path) != digest:
+            yield ArtefactError(f"{name} is missing or was changed", str(path), "`labelgrove run` makes it anew")
+
+
+def _caught(work: Any) -> Any:
+    try:
+        work()
+    except ArtefactError as error:
+        yield error

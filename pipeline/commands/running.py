@@ -1,0 +1,174 @@
+"""run, plan, check, clean."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pipeline.config import LoadedConfig, load_config
+from pipeline.data_check import check_data
+from pipeline.dataset import Dataset
+from pipeline.lock import locked
+from pipeline.plan import (
+    IDLE_WORKER_BYTES,
+    MemoryPlan,
+    Plan,
+    free_bytes,
+    human_bytes,
+    make_plan,
+    memory_fits,
+    memory_plan,
+)
+from pipeline.pool import SerialPool
+from pipeline.profile import Profile, load_profile
+from pipeline.progress import view_for_terminal
+from pipeline.report.table import print_table
+from pipeline.runner import RunResult, run_config
+from tasks.errors import LabelgroveError
+
+
+def profile_of(
+    file: str | None, scheduler: str | None, threads: int | None = None, memory: str | None = None
+) -> Profile:
+    """The profile of a file with the command line's options over it."""
+    return load_profile(file, scheduler=scheduler, threads=threads, memory_per_worker=memory)
+
+
+def run(
+    config: Path, profile: Profile, *, runs: Path | None = None, overrides: Sequence[str] = (), force: bool = False
+) -> RunResult:
+    """Run or continue a config; prints the table to stdout and where everything is to stderr."""
+    from pipeline.commands.looking import summary_of_folder
+
+    loaded = load_config(config, tuple(overrides))
+    with view_for_terminal() as view:
+        result = run_config(loaded, profile, runs, force, view)
+    if loaded.run.train:
+        print_table(summary_of_folder(result.folder))
+    sys.stderr.write(f"run folder: {result.folder.path}\n")
+    if (result.folder / "report.html").is_file():
+        sys.stderr.write(f"report: {result.folder / 'report.html'}\n")
+    _warn_of_peaks(result)
+    return result
+
+
+def _warn_of_peaks(result: RunResult) -> None:
+    peak = max((done.measured.get("peak_bytes") or 0 for done in result.done.values()), default=0)
+    if peak > result.memory.peak and result.plan.to_run:
+        planned = human_bytes(result.memory.peak)
+        sys.stderr.write(f"warning: a worker held {human_bytes(peak)}, the plan said at most {planned}\n")
+
+
+def plan(
+    config: Path, profile: Profile, *, runs: Path | None = None, overrides: Sequence[str] = (), as_json: bool = False
+) -> Plan:
+    """Print what `run` would do."""
+    made = make_plan(load_config(config, tuple(overrides)), runs)
+    memory = memory_plan(made, profile)
+    sys.stdout.write(json.dumps(plan_json(made, memory), indent=1) + "\n" if as_json else plan_text(made, memory))
+    return made
+
+
+def plan_json(made: Plan, memory: MemoryPlan) -> dict[str, Any]:
+    """The plan as plain values."""
+    return {
+        "run": str(made.folder.path),
+        "steps": [
+            {
+                "step": step.name,
+                "action": "run" if step.runs else "reuse",
+                "reason": step.reason,
+                "fingerprint": step.fingerprint,
+                "tasks": step.estimate.tasks,
+                "task_bytes": step.estimate.task_bytes,
+                "disk_bytes": step.estimate.disk_bytes,
+            }
+            for step in made.steps
+        ],
+        "worker_peak_bytes": memory.peak,
+        "worker_limit_bytes": memory.limit,
+        "cache_bytes": memory.cache,
+        "disk_bytes": made.disk_bytes,
+        "disk_free_bytes": free_bytes(made.folder.path),
+    }
+
+
+def plan_text(made: Plan, memory: MemoryPlan) -> str:
+    """The plan for people."""
+    wide = max((len(step.name) for step in made.steps), default=0)
+    lines = [f"run folder  {made.folder.path}", f"dataset     {made.dataset.path}", ""]
+    for step in made.steps:
+        action = "run  " if step.runs else "reuse"
+        need = f"  [{step.estimate.tasks} tasks, {human_bytes(step.estimate.task_bytes)} each]" if step.runs else ""
+        lines.append(f"  {action}  {step.name:<{wide}}  {step.reason}{need}")
+    limit = f" of {human_bytes(memory.limit)}" if memory.limit else ""
+    lines += [
+        "",
+        f"peak memory per worker  at most {human_bytes(memory.peak)}{limit}: process {human_bytes(IDLE_WORKER_BYTES)}, "
+        f"cached rows {human_bytes(memory.cache)}, {memory.threads} x task {human_bytes(memory.task)}",
+        f"disk                    about {human_bytes(made.disk_bytes)}, {human_bytes(free_bytes(made.folder.path))} free",
+    ]
+    if memory.limit and not memory_fits(memory):
+        lines.append("too little memory per worker: `run` will refuse (fewer workers, --memory, or smaller blocks)")
+    return "\n".join(lines) + "\n"
+
+
+def check(config: Path, *, runs: Path | None = None, overrides: Sequence[str] = (), as_json: bool = False) -> list[str]:
+    """Print all findings; raises the first error after all are printed."""
+    errors: list[LabelgroveError] = []
+    findings: list[str] = []
+    loaded = _try(errors, lambda: load_config(config, tuple(overrides)))
+    if loaded is not None:
+        findings += _check_dataset(loaded, errors)
+        _try(errors, lambda: make_plan(loaded, runs))
+    unique = {str(error): error for error in errors}
+    if as_json:
+        listed = [{"code": e.code, "what": e.what, "where": e.where, "hint": e.hint} for e in unique.values()]
+        sys.stdout.write(json.dumps({"errors": listed, "notes": findings}, indent=1) + "\n")
+    else:
+        for text in [*unique, *findings]:
+            sys.stdout.write(text + "\n")
+        sys.stdout.write("nothing stands in the way of a run\n" if not unique else f"{len(unique)} error(s)\n")
+    if unique:
+        raise SystemExit(next(iter(unique.values())).exit_code)
+    return findings
+
+
+def _check_dataset(loaded: LoadedConfig, errors: list[LabelgroveError]) -> list[str]:
+    dataset = _try(errors, lambda: Dataset.open(loaded.dataset_path))
+    if dataset is None:
+        return []
+    from tasks.worker import WorkerSettings
+
+    pool = SerialPool(loaded.folder / ".labelgrove-scratch", WorkerSettings())
+    try:
+        _try(errors, lambda: check_data(dataset, pool))
+    finally:
+        shutil.rmtree(pool.scratch, ignore_errors=True)
+    return [f"{note.level}: {note.code}: {note.text}" for note in dataset.notes]
+
+
+def _try(errors: list[LabelgroveError], work: Any) -> Any:
+    try:
+        return work()
+    except LabelgroveError as error:
+        errors.append(error)
+        return None
+
+
+def clean(config: Path, *, runs: Path | None = None, overrides: Sequence[str] = (), really: bool = False) -> list[Path]:
+    """Remove step folders that the config does not need, or list them."""
+    made = make_plan(load_config(config, tuple(overrides)), runs)
+    stale = made.folder.stale_steps(made.wanted())
+    for path in stale:
+        sys.stdout.write(f"{path}\n")
+    if really and stale:
+        with locked(made.folder.path):
+            for path in stale:
+                made.folder.discard_path(path)
+    sys.stderr.write(f"{len(stale)} step(s) {'removed' if really else 'not needed; --yes removes them'}\n")
+    return stale

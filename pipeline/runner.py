@@ -1,0 +1,198 @@
+"""Run a plan: skip what is finished, do the rest, record everything, stop well."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipeline.cluster import connected
+from pipeline.config import LoadedConfig
+from pipeline.data_check import check_data
+from pipeline.lock import locked
+from pipeline.plan import MemoryPlan, Plan, PlannedStep, check_resources, identity, make_plan, memory_plan
+from pipeline.pool import DaskPool, PoolBase, Progress, SerialPool, silent
+from pipeline.profile import Profile
+from pipeline.stage import Work
+from pipeline.store import FORMAT, VERSION, Done, RunFolder, write_json, write_text
+from pipeline.task_table import append_receipts
+from tasks.calls import Receipt
+from tasks.errors import ResourceError
+from tasks.worker import WorkerSettings, versions
+
+
+class View:
+    """What a run tells whoever watches; the command line has its own."""
+
+    progress: Progress = staticmethod(silent)
+
+    def say(self, text: str) -> None:
+        """One line of news."""
+
+    def step(self, step: PlannedStep, number: int, count: int) -> None:
+        """A step begins, or is reused."""
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A finished run: its folder and its steps."""
+
+    folder: RunFolder
+    plan: Plan
+    done: dict[str, Done]
+    memory: MemoryPlan
+
+
+def run_config(
+    config: LoadedConfig, profile: Profile, runs: Path | None = None, force: bool = False, view: View | None = None
+) -> RunResult:
+    """Bring the run folder of a config to what the config says.
+
+    Raises the errors of `make_plan`, RunLocked, MemoryTooSmall, DiskTooSmall, what stages raise, ClusterLost; whatever
+    happens, finished steps stay finished and the next call continues.
+    """
+    view = view or View()
+    make_plan(config, runs)  # refuses a folder of other data before it is locked
+    folder = make_plan(config, runs).folder
+    with locked(folder.path) as message:
+        if message:
+            view.say(message)
+        folder.sweep()
+        plan = make_plan(config, runs)
+        memory = memory_plan(plan, profile)
+        if not force:
+            check_resources(plan, memory)
+        _begin(plan)
+        with _recorded(folder):
+            done = _run_steps(plan, profile, memory, view)
+        _finish(plan, done)
+    return RunResult(folder, plan, done, memory)
+
+
+def _begin(plan: Plan) -> None:
+    """The folder says from now on what it belongs to and what it was asked for."""
+    folder, config = plan.folder, plan.config
+    manifest = {
+        "format": FORMAT,
+        "version": VERSION,
+        "name": config.run.name,
+        "identity": identity(config, plan.dataset),
+        "versions": versions(),
+        "steps": {},
+    }
+    if not (folder / "manifest.json").is_file():
+        write_json(folder / "manifest.json", manifest)
+    write_text(folder / "config.toml", config.text)
+    folder.event("run", steps=[step.name for step in plan.to_run], overrides=list(config.overrides))
+
+
+@contextlib.contextmanager
+def _recorded(folder: RunFolder) -> Iterator[None]:
+    """How the run ended stands in events.jsonl, unless the process was killed."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        folder.event("interrupted")
+        raise
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            folder.event("failed", error=type(error).__name__, message=str(error))
+        raise
+    folder.event("finished")
+
+
+def _run_steps(plan: Plan, profile: Profile, memory: MemoryPlan, view: View) -> dict[str, Done]:
+    done: dict[str, Done] = {}
+    with contextlib.ExitStack() as stack:
+        pool: PoolBase | None = None
+        for number, step in enumerate(plan.steps, 1):
+            view.step(step, number, len(plan.steps))
+            if step.done is not None:
+                done[step.name] = step.done
+                continue
+            if pool is None:
+                pool = stack.enter_context(open_pool(profile, memory, plan.folder, view))
+                if any(other.stage.reads_rows for other in plan.to_run):
+                    check_data(plan.dataset, pool)
+            done[step.name] = _run_step(plan, step, pool, done)
+    return done
+
+
+@contextlib.contextmanager
+def open_pool(profile: Profile, memory: MemoryPlan, folder: RunFolder, view: View) -> Iterator[Any]:
+    """The pool that a profile asks for, closed at the end."""
+    settings = WorkerSettings(memory.cache)
+    scratch = folder / "scratch"
+    if profile.is_serial:
+        yield SerialPool(scratch, settings, view.progress)
+        return
+    with connected(profile) as client:
+        view.say(f"dashboard: {client.dashboard_link}")
+        folder.event("cluster", dashboard=client.dashboard_link)
+        yield DaskPool(client, scratch, settings, view.progress)
+
+
+def _run_step(plan: Plan, step: PlannedStep, pool: Any, done: dict[str, Done]) -> Done:
+    folder, stage = plan.folder, step.stage
+    if step.damage:
+        folder.event("damaged", step=step.name, found=[str(error) for error in step.damage])
+        folder.discard(step.name, step.fingerprint)
+    place = folder.step_folder(step.name, step.fingerprint)
+    place.mkdir(parents=True, exist_ok=True)
+    folder.event("step", step=step.name, fingerprint=step.fingerprint, reason=step.reason)
+    first = len(pool.receipts)
+    started = time.perf_counter()
+    inputs = {name: done[name] for name in stage.inputs}
+    folders = {name: folder.step_folder(name, found.fingerprint) for name, found in inputs.items()}
+    work = Work(place, pool, plan.dataset, plan.config.run.seed, inputs, folders, folder.event)
+    try:
+        made = stage.run(work)
+    finally:
+        receipts: list[Receipt] = pool.receipts[first:]
+        with contextlib.suppress(OSError, ResourceError):
+            append_receipts(folder / "tasks.parquet", step.name, step.fingerprint, receipts)
+    finished = Done(
+        step=step.name,
+        fingerprint=step.fingerprint,
+        code=stage.version,
+        seed=plan.config.run.seed,
+        digest=made.digest,
+        inputs={name: found.digest for name, found in inputs.items()},
+        settings=stage.settings(),
+        files=folder.describe_files(step.name, step.fingerprint),
+        results=made.results,
+        measured={**summed(receipts), "seconds": time.perf_counter() - started, **made.measured},
+    )
+    folder.finish(finished)
+    folder.event("done", step=step.name, digest=made.digest, seconds=round(finished.measured["seconds"], 3))
+    return finished
+
+
+def summed(receipts: list[Receipt]) -> dict[str, Any]:
+    """What the tasks of a step took: peak of any worker's resident memory, seconds inside tasks."""
+    if not receipts:
+        return {"tasks": 0, "task_seconds": 0.0}
+    return {
+        "tasks": len(receipts),
+        "task_seconds": sum(receipt.seconds for receipt in receipts),
+        "peak_bytes": max(receipt.peak for receipt in receipts),
+        "task_peak_bytes": max(receipt.peak - receipt.resident_before for receipt in receipts),
+    }
+
+
+def _finish(plan: Plan, done: dict[str, Done]) -> None:
+    manifest = {
+        "format": FORMAT,
+        "version": VERSION,
+        "name": plan.config.run.name,
+        "identity": identity(plan.config, plan.dataset),
+        "versions": versions(),
+        "steps": {
+            name: {"fingerprint": found.fingerprint, "digest": found.digest, "bytes": found.nbytes}
+            for name, found in done.items()
+        },
+    }
+    write_json(plan.folder / "manifest.json", manifest)

@@ -1,0 +1,208 @@
+"""What a user looks at: metrics.json, report.html, models/, predictions/, made from the finished steps."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipeline.config import OWN_ROWS, Learner, RunConfig
+from pipeline.report.page import write_report
+from pipeline.report.summary import RunSummary, StepTiming
+from pipeline.stage import Estimate, Facts, Made, Stage, Work
+from pipeline.stages.predict import PREDICTIONS, evaluate_step, predict_step
+from pipeline.stages.train import MEGABYTE, MODEL, train_step
+from pipeline.store import Done, file_digest, write_json
+from tasks.digest import combine
+from tasks.files import sync_path
+from tasks.models.folder import publish_model
+from tasks.worker import versions
+
+Metrics = dict[str, float | None]
+
+
+@dataclass(frozen=True)
+class PublishStage(Stage):
+    """The last step: everything that is shown, from everything that was measured."""
+
+    config: RunConfig
+    tested: bool
+
+    @property
+    def name(self) -> str:
+        return "report"
+
+    def settings(self) -> dict[str, Any]:
+        return {
+            **self.config.report.model_dump(mode="json"),
+            "models": [learner.name for learner in self.config.train],
+        }
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        steps = [train_step(learner.name) for learner in self.config.train]
+        if self.tested:
+            for learner in self.config.train:
+                steps += [predict_step(learner.name), evaluate_step(learner.name)]
+        return tuple(steps)
+
+    def estimate(self, facts: Facts) -> Estimate:
+        learners = len(self.config.train)
+        models = 8 * facts.dataset.n_features * facts.dataset.n_classes * learners
+        return Estimate(MEGABYTE, models + 4 * MEGABYTE, 0)
+
+    def run(self, work: Work) -> Made:
+        run_folder = work.folder.parent.parent
+        summary = summary_of(self.config, work)
+        digests = []
+        for learner in self.config.train:
+            metrics = {key: value for key, value in summary.models[learner.name].items() if value is not None}
+            source = work.folders[train_step(learner.name)] / MODEL
+            digests.append(publish_model(source, run_folder / "models" / learner.name, metrics))
+            if self.tested:
+                source = work.folders[predict_step(learner.name)] / PREDICTIONS
+                link_file(source, run_folder / "predictions" / f"{learner.name}.parquet")
+        write_json(run_folder / "metrics.json", {"models": summary.models, "run": run_facts(work)})
+        pages = write_report(run_folder / "report.html", summary)
+        published = [run_folder / "metrics.json", *pages]
+        for learner in self.config.train:
+            published += sorted((run_folder / "models" / learner.name).iterdir())
+            if self.tested:
+                published.append(run_folder / "predictions" / f"{learner.name}.parquet")
+        files = {
+            path.relative_to(run_folder).as_posix(): [path.stat().st_size, file_digest(path)]
+            for path in map(Path, published)
+        }
+        return Made(combine([*digests, repr(deterministic(summary.models))]), {}, {"published": files})
+
+    def outputs_hold(self, run_folder: Path, done: Done) -> str:
+        for name, (size, digest) in done.measured.get("published", {}).items():
+            path = run_folder / name
+            if not path.is_file() or path.stat().st_size != size or file_digest(path) != digest:
+                return f"{name} is missing or was changed"
+        return ""
+
+
+TIMES = ("train_seconds", "predict_us_per_row", "peak_bytes")
+
+
+def deterministic(models: Mapping[str, Mapping[str, float | None]]) -> dict[str, Any]:
+    """The metrics without those that differ from run to run."""
+    return {name: {k: v for k, v in sorted(m.items()) if k not in TIMES} for name, m in sorted(models.items())}
+
+
+def link_file(source: Path, target: Path) -> None:
+    """The same file under a second name, or a copy where the file system has no links; whole or not at all."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    spare = target.with_name(f".{target.name}.partial-{os.getpid()}")
+    spare.unlink(missing_ok=True)
+    try:
+        os.link(source, spare)
+    except OSError:
+        shutil.copyfile(source, spare)
+    os.replace(spare, target)
+    sync_path(str(target.parent))
+
+
+def metrics_of(learner: Learner, work: Work) -> Metrics:
+    """The numbers of metrics.json of one model."""
+    trained = work.inputs[train_step(learner.name)]
+    metrics: Metrics = {
+        key: value
+        for key, value in trained.results.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }
+    metrics["train_seconds"] = trained.measured.get("seconds")
+    metrics["peak_bytes"] = trained.measured.get("peak_bytes")
+    if predict_step(learner.name) in work.inputs:
+        metrics["predict_us_per_row"] = work.inputs[predict_step(learner.name)].measured.get("predict_us_per_row")
+        metrics |= work.inputs[evaluate_step(learner.name)].results["metrics"]
+    return metrics
+
+
+def kind_of(learner: Any) -> str:
+    """label-tree on pq, tested on x."""
+    text = str(learner.kind)
+    if learner.rows != OWN_ROWS:
+        text += f" on {learner.rows}"
+    if learner.tested_on != learner.rows:
+        text += f", tested on {learner.tested_on}"
+    return text
+
+
+def summary_of(config: RunConfig, work: Work) -> RunSummary:
+    """What the page shows."""
+    dataset = work.dataset
+    details = {}
+    for learner in config.train:
+        if evaluate_step(learner.name) in work.inputs:
+            detail = work.inputs[evaluate_step(learner.name)].results["detail"]
+            details[learner.name] = {key: rows[: config.report.worst_classes] for key, rows in detail.items()}
+    timings = [StepTiming(name, "ran", done.measured.get("seconds")) for name, done in work.inputs.items()]
+    facts = {
+        "training rows": dataset.split_counts["train"],
+        "validation rows": dataset.split_counts["validation"],
+        "test rows": dataset.split_counts["test"],
+        "features": dataset.n_features,
+        "classes": dataset.n_classes,
+        "rows are": f"{dataset.body} {dataset.dtype}, blocks of {dataset.block_rows}",
+        "taxonomy levels": dataset.taxonomy.n_levels if dataset.taxonomy else "no taxonomy",
+        "digest": dataset.digest,
+    }
+    return RunSummary(
+        name=config.report.title or config.name,
+        models={learner.name: metrics_of(learner, work) for learner in config.train},
+        n_classes=dataset.n_classes,
+        kinds={learner.name: kind_of(learner) for learner in config.train},
+        dataset=facts,
+        class_ids=dataset.classes.ids,
+        class_names=dataset.classes.names,
+        details=details,
+        notes=[note.text for note in dataset.notes if note.level == "info"],
+        warnings=[f"{note.code}: {note.text}" for note in dataset.notes if note.level == "warning"],
+        timings=timings,
+        environment=environment(),
+        commands=["labelgrove run config.toml"],
+        config=config_text(work.folder.parent.parent),
+    )
+
+
+def config_text(run_folder: Path) -> str:
+    path = run_folder / "config.toml"
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
+def environment() -> dict[str, str]:
+    """Versions and the kind of machine: no names of people or hosts, nothing of the process environment."""
+    return {**versions(), "system": platform.system(), "machine": platform.machine(), "blas": blas()}
+
+
+def blas() -> str:
+    """The BLAS kernel in use: results are the same bits only on one of these."""
+    from threadpoolctl import threadpool_info
+
+    found = {
+        f"{info.get('internal_api')} {info.get('version')} {info.get('architecture', '')}".strip()
+        for info in threadpool_info()
+        if info.get("user_api") == "blas"
+    }
+    return ", ".join(sorted(found))
+
+
+def run_facts(work: Work) -> dict[str, Any]:
+    """The "run" part of metrics.json."""
+    dataset = work.dataset
+    return {
+        "seed": work.seed,
+        "dataset": dataset.digest,
+        "n_rows": dataset.n_rows,
+        "n_features": dataset.n_features,
+        "n_classes": dataset.n_classes,
+        **{f"{name}_rows": count for name, count in dataset.split_counts.items()},
+        "peak_bytes": max((done.measured.get("peak_bytes") or 0 for done in work.inputs.values()), default=0),
+        "seconds": sum(done.measured.get("seconds") or 0.0 for done in work.inputs.values()),
+    }

@@ -1,0 +1,33 @@
+"""From a config to its stages, in an order in which inputs come first."""
+
+from __future__ import annotations
+
+from pipeline.config import LabelTree, RunConfig, Training
+from pipeline.dataset import Dataset
+from pipeline.stage import Stage
+from pipeline.stages.encode import PqStage
+from pipeline.stages.grow import GrowStage
+from pipeline.stages.predict import EvaluateStage, PredictStage
+from pipeline.stages.publish import PublishStage
+from pipeline.stages.train import SgdStage
+
+
+def stages_of(config: RunConfig, dataset: Dataset) -> list[Stage]:
+    """Encodings, then of each learner train, predict, evaluate, then the report.
+
+    Raises the errors of parameters that the data do not allow (PQShape, PQTooFewRows, TreeShape, ParamError).
+    """
+    stages: list[Stage] = [PqStage.of(encoding, config, dataset) for encoding in config.encode]
+    stages += [_training(learner, dataset) for learner in config.train]
+    if dataset.split_counts["test"]:
+        for learner in config.train:
+            stages += [PredictStage(learner, config.predict), EvaluateStage(learner)]
+    if config.train:
+        stages.append(PublishStage(config, tested=dataset.split_counts["test"] > 0))
+    return stages
+
+
+def _training(learner: Training, dataset: Dataset) -> Stage:
+    if isinstance(learner, LabelTree):
+        return GrowStage.of(learner, dataset)
+    return SgdStage.of(learner, dataset)
