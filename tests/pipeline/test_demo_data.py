@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import unicodedata
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -159,10 +159,11 @@ def test_a_broken_stamp_is_no_stamp(tmp_path: Path) -> None:
     assert demo.reuse(tmp_path, DemoParams()) is None
 
 
-@pytest.mark.parametrize(("name", "value"), [("seed", -1), ("rows_per_face", 0), ("n_classes", 1)])
-def test_parameters_refuse_early(name: str, value: int) -> None:
-    with pytest.raises(ParamError, match=f"demo.{name}"):
-        replace(DemoParams(), **{name: value})
+@pytest.mark.parametrize("wrong", [{"seed": -1}, {"rows_per_face": 0}, {"n_classes": 1}], ids=str)
+def test_parameters_refuse_early(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    with pytest.raises(ParamError, match=f"demo.{next(iter(wrong))}"):
+        make_demo_data(tmp_path / "never", **wrong)
+    assert not (tmp_path / "never").exists()
 
 
 def test_missing_fonts_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
