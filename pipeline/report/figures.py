@@ -112,8 +112,8 @@ def _reference(axes: Axes, lines: Lines) -> None:
         axes.annotate(lines.x_caption, **place, xytext=(-5, 0), rotation=90, ha="right", va="bottom", fontsize=8)
     if lines.y is not None:
         axes.axhline(lines.y, color=INK, linewidth=1, linestyle=":", zorder=1)
-        place = {"xy": (0.01, lines.y), "xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
-        axes.annotate(lines.y_caption, **place, xytext=(0, 3), ha="left", va="bottom", fontsize=8)
+        place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "fontsize": 8}
+        axes.annotate(lines.y_caption, (0.01, lines.y), (0, 3), ha="left", va="bottom", **place)
 
 
 def _name_points(axes: Axes, points: Sequence[Point]) -> None:

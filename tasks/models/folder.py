@@ -10,8 +10,6 @@ models/NAME/
 
 from __future__ import annotations
 
-import json
-import math
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -22,23 +20,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tasks.digest import combine, digest_arrays, digest_text
 from tasks.errors import LabelgroveError
 from tasks.files import disk_room, settle, swap_in
 from tasks.models.base import Model, Ranking
 from tasks.models.card import model_card
 from tasks.models.encoder import Encoder
 from tasks.models.errors import ModelDamaged, ModelFormat
+from tasks.models.header import RESTORE, content_digest, json_text, make_header, plain_values, read_header
 from tasks.models.parquet import read_table, write_table
 from tasks.models.registry import ENCODERS, MODELS, class_of
 from tasks.models.sums import CARD, CLASSES, HEADER, SUMS, WEIGHTS, check_folder, sums_text
-from tasks.models.tensors import check_finite, read_tensors, refuse_unsafe_name, shapes_of, write_tensors
+from tasks.models.tensors import check_finite, read_tensors, shapes_of, write_tensors
 from tasks.rows.base import Array, Rows
-
-FORMAT, VERSION = "labelgrove.model", 1
-MAX_HEADER_BYTES = 100 * 2**20
-RESTORE = "restore the folder from where it came, or train again"
-NOT_CONTENT = ("digest", "metrics", "provenance", "name")  # of model.json: differ between equal models
 
 
 @dataclass(frozen=True)
@@ -90,22 +83,30 @@ def save_model(
     place = Path(folder)
     tensors = _all_tensors(model, encoders)
     check_finite(tensors)
-    header = _header(model, encoders, tensors, {"rows": rows, "test_rows": test_rows})
-    header["digest"] = content_digest(header, tensors, classes)
-    header |= {"name": place.name, "metrics": _plain(metrics or {}), "provenance": _plain(provenance or {})}
+    header = make_header(model, encoders, tensors, {"rows": rows, "test_rows": test_rows})
+    header["digest"] = content_digest(header, tensors, classes.ids, classes.names)
+    header |= {"name": place.name, "metrics": plain_values(metrics or {}), "provenance": plain_values(provenance or {})}
+    _write_folder(place, header, tensors, classes)
+    return str(header["digest"])
+
+
+def _write_folder(place: Path, header: dict[str, Any], tensors: dict[str, Array], classes: ClassTable) -> None:
+    """All files beside the place, then one rename; nothing is left when anything fails."""
     spare = place.with_name(f".{place.name}.{os.getpid()}.partial")
     shutil.rmtree(spare, ignore_errors=True)
-    with disk_room(str(place), sum(values.nbytes for values in tensors.values())):
-        spare.mkdir(parents=True)
-        write_tensors(spare / WEIGHTS, tensors)
-        write_table(spare / CLASSES, _class_rows(classes))
-        (spare / HEADER).write_text(_json(header, indent=1) + "\n", "utf-8")
-        card = model_card(header, place.name, header["provenance"], header["metrics"])
-        (spare / CARD).write_text(card, "utf-8")
-        (spare / SUMS).write_text(sums_text(spare), "utf-8")
-        settle(str(spare))
-        swap_in(str(spare), str(place))
-    return str(header["digest"])
+    try:
+        with disk_room(str(place), sum(values.nbytes for values in tensors.values())):
+            spare.mkdir(parents=True)
+            write_tensors(spare / WEIGHTS, tensors)
+            write_table(spare / CLASSES, _class_rows(classes))
+            (spare / HEADER).write_text(json_text(header, indent=1) + "\n", "utf-8")
+            card = model_card(header, place.name, header["provenance"], header["metrics"])
+            (spare / CARD).write_text(card, "utf-8")
+            (spare / SUMS).write_text(sums_text(spare), "utf-8")
+            settle(str(spare))
+            swap_in(str(spare), str(place))
+    finally:
+        shutil.rmtree(spare, ignore_errors=True)
 
 
 def load_model(folder: str | Path) -> SavedModel:
@@ -151,51 +152,11 @@ def verify_model(folder: str | Path) -> str:
     saved = load_model(folder)
     tensors = _all_tensors(saved.model, saved.encoders)
     check_finite(tensors)
-    digest = content_digest(dict(saved.header), tensors, saved.classes)
+    digest = content_digest(saved.header, tensors, saved.classes.ids, saved.classes.names)
     if digest != saved.digest:
         what = f"the content digest is {digest}, model.json says {saved.digest}"
         raise ModelDamaged(what, str(Path(folder) / HEADER), RESTORE)
     return digest
-
-
-def content_digest(header: Mapping[str, Any], tensors: Mapping[str, Array], classes: ClassTable) -> str:
-    """One digest of what the model computes: definitions, tensors and class table; no times, no metrics."""
-    content = {key: value for key, value in header.items() if key not in NOT_CONTENT}
-    parts = [digest_text(_json(content)), digest_text(*classes.ids), digest_text(*classes.names)]
-    for name in sorted(tensors):
-        parts += [digest_text(name), digest_arrays(tensors[name])]
-    return combine(parts)
-
-
-def read_header(place: Path) -> dict[str, Any]:
-    """model.json, checked for format, version and the fields that everything else relies on."""
-    path = place / HEADER
-    if path.stat().st_size > MAX_HEADER_BYTES:
-        raise ModelFormat(f"model.json is larger than {MAX_HEADER_BYTES:,} bytes", str(path), RESTORE)
-    try:
-        header = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise ModelFormat(f"model.json is no JSON ({error})", str(path), RESTORE) from None
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise ModelFormat(f"it is no {FORMAT}", str(path), "give the folder of a model that labelgrove wrote")
-    _check_version(header.get("version"), str(path))
-    weights = header.get("weights")
-    refuse_unsafe_name(str(weights), str(path))
-    if weights != WEIGHTS:
-        raise ModelFormat(f"weights are in {WEIGHTS}, not in {weights!r}", str(path), RESTORE)
-    expected = {"n_features": int, "n_classes": int, "tensors": dict, "encoders": list, "kind": str, "digest": str}
-    wrong = [key for key, kind in expected.items() if type(header.get(key)) is not kind]
-    if wrong or not all(isinstance(part, dict) and "kind" in part for part in header["encoders"]):
-        raise ModelFormat(f"model.json lacks a proper {', '.join(wrong) or 'encoder kind'}", str(path), RESTORE)
-    return header
-
-
-def _check_version(version: object, where: str) -> None:
-    if type(version) is not int or version < 1:
-        raise ModelFormat(f"version {version!r} is no version", where, RESTORE)
-    if version > VERSION:
-        what = f"it is version {version} of {FORMAT}; this program reads up to version {VERSION}"
-        raise ModelFormat(what, where, "use a newer labelgrove")
 
 
 def _built(kind: Any, header: Mapping[str, Any], tensors: dict[str, Array], where: str) -> Any:
@@ -206,27 +167,6 @@ def _built(kind: Any, header: Mapping[str, Any], tensors: dict[str, Array], wher
         raise type(error)(error.what, error.where or where, error.hint or RESTORE) from error
     except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError) as error:
         raise ModelFormat(f"header and tensors do not fit ({type(error).__name__}: {error})", where, RESTORE) from error
-
-
-def _header(
-    model: Model, encoders: Sequence[Encoder], tensors: dict[str, Array], names: dict[str, str]
-) -> dict[str, Any]:
-    own = model.header()
-    ours = {
-        "format": FORMAT,
-        "version": VERSION,
-        "kind": model.kind,
-        "n_features": model.n_features,
-        "n_classes": model.n_classes,
-        "weights": WEIGHTS,
-        "encoders": [encoder.header() for encoder in encoders],
-        "tensors": shapes_of(tensors),
-        **names,
-    }
-    clash = {key for key in own if key in {*ours, *NOT_CONTENT} and own[key] != ours.get(key)}
-    if clash:
-        raise ValueError(f"a model's header must not use {sorted(clash)}: the folder writes them")
-    return {**own, **ours}
 
 
 def _all_tensors(model: Model, encoders: Sequence[Encoder]) -> dict[str, Array]:
@@ -256,18 +196,3 @@ def _read_classes(path: Path, n_classes: int) -> ClassTable:
     if table["class"].to_pylist() != list(range(n_classes)):
         raise ModelFormat("its classes are not numbered 0, 1, 2, ...", str(path), RESTORE)
     return ClassTable(tuple(table["id"].to_pylist()), tuple(table["name"].to_pylist()))
-
-
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON values only: NumPy numbers become Python's, not-a-number becomes null."""
-
-    def one(value: Any) -> Any:
-        if isinstance(value, np.generic):
-            value = value.item()
-        return None if isinstance(value, float) and not math.isfinite(value) else value
-
-    return {str(key): one(value) for key, value in sorted(values.items())}
-
-
-def _json(value: Any, indent: int | None = None) -> str:
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False, indent=indent)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from tasks.models.errors import ColumnMismatch
 from tasks.rows.base import Rows
 
@@ -23,7 +21,7 @@ def slices(rows: Rows, n_outputs: int) -> Iterator[tuple[int, int, Rows]]:
     size = slice_rows(n_outputs)
     for start in range(0, rows.n_rows, size):
         stop = min(start + size, rows.n_rows)
-        part = rows if stop - start == rows.n_rows else rows.take(np.arange(start, stop))
+        part = rows if stop - start == rows.n_rows else rows.part(start, stop)
         yield start, stop, part
 
 

@@ -1,0 +1,533 @@
+"""Models: ranking, and folders that are believed only after they were checked."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import pickle
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml  # type: ignore[import-untyped]
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from tasks.errors import ArtefactError, Diverged
+from tasks.models import folder as folder_module
+from tasks.models import slices as slices_module
+from tasks.models.card import markdown_text, yaml_text
+from tasks.models.encoder import PqEncoder
+from tasks.models.errors import (
+    ColumnMismatch,
+    HashMismatch,
+    ModelDamaged,
+    ModelFormat,
+    ModelMissing,
+    UnsafeFormat,
+    UnsafePath,
+)
+from tasks.models.folder import ClassTable, load_model, publish_model, save_model, verify_model
+from tasks.models.hashed import HashedModel
+from tasks.models.linear import LinearModel
+from tasks.models.registry import MODELS, class_of
+from tasks.models.sums import sums_text
+from tasks.models.topk import top_classes
+from tasks.rows import Csr, Dense, PqCodes
+from tests.naive import models as naive
+
+NAMES = ("[/x]", "a/b", "..", "<script>alert(1)</script>", "école \N{SNOWMAN}", "", "x\x1b[31m", "crane", "crane")
+
+
+def class_table(n: int) -> ClassTable:
+    return ClassTable(tuple(f"id-{c}" for c in range(n)), tuple(NAMES[c % len(NAMES)] for c in range(n)))
+
+
+def linear(seed: int, n_features: int = 6, n_classes: int = 9) -> LinearModel:
+    random = np.random.default_rng(seed)
+    weights = random.integers(-3, 4, (n_features, n_classes)).astype(np.float32)
+    return LinearModel(weights, random.integers(-2, 3, n_classes).astype(np.float32))
+
+
+def small_rows(seed: int, n: int = 7, n_features: int = 6) -> np.ndarray:
+    """Small integers, so that products are exact and ties are common."""
+    return np.random.default_rng(seed).integers(-2, 3, (n, n_features)).astype(np.float32)
+
+
+def as_csr(values: np.ndarray) -> Csr:
+    rows, columns = np.nonzero(values)
+    counts = np.bincount(rows, minlength=len(values))
+    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return Csr(values[rows, columns], columns.astype(np.int32), indptr, values.shape[1])
+
+
+# ---- ranking -----------------------------------------------------------------------------------------------------
+
+few = st.sampled_from([0.0, 1.0, -1.0, 2.5, float("nan"), float("inf"), float("-inf")])
+
+
+@given(
+    scores=hnp.arrays(np.float32, hnp.array_shapes(min_dims=2, max_dims=2, min_side=0, max_side=7), elements=few),
+    top=st.integers(0, 9),
+)
+def test_top_classes_match_a_sort(scores: np.ndarray, top: int) -> None:
+    classes, best = top_classes(scores, top)
+    for i, row in enumerate(scores):
+        expected, values = naive.top_classes(row, top)
+        assert classes[i].tolist() == expected
+        np.testing.assert_array_equal(best[i], np.array(values, np.float32))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_linear_ranking_matches_dot_products_for_dense_and_sparse(seed: int) -> None:
+    model, values = linear(seed), small_rows(seed)
+    expected = [naive.top_classes(naive.linear_scores(row, model.weights, model.bias), 4) for row in values]
+    for rows in (Dense(values), as_csr(values), Dense(values.astype(np.float16))):
+        ranking = model.rank(rows, 4)
+        assert ranking.classes.tolist() == [classes for classes, _ in expected]
+        np.testing.assert_array_equal(ranking.scores, np.array([best for _, best in expected], np.float32))
+        assert ranking.evaluations.tolist() == [9] * len(values)
+        assert ranking.path is None
+
+
+def test_a_model_without_bias_ranks_by_the_products_alone() -> None:
+    model = LinearModel(np.array([[1.0, 2.0, 2.0]], np.float32))
+    assert model.rank(Dense(np.array([[1.0], [-1.0]], np.float32)), 2).classes.tolist() == [[1, 2], [0, 1]]
+
+
+def test_scores_are_never_held_for_more_rows_than_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, values = linear(1), small_rows(1, n=23)
+    whole = model.rank(Dense(values), 3)
+    held: list[int] = []
+
+    class Watched(Dense):
+        def scores(self, weights: np.ndarray) -> np.ndarray:
+            held.append(self.n_rows)
+            return super().scores(weights)
+
+        def part(self, start: int, stop: int) -> Watched:
+            return Watched(self.values[start:stop])
+
+    monkeypatch.setattr(slices_module, "SLICE_ROWS", 4)
+    sliced = model.rank(Watched(values), 3)
+    assert max(held) == 4
+    assert sum(held) == 23
+    np.testing.assert_array_equal(sliced.classes, whole.classes)
+    np.testing.assert_array_equal(sliced.scores, whole.scores)
+
+
+def test_slices_shrink_for_many_outputs() -> None:
+    assert slices_module.slice_rows(100) == 1024
+    assert slices_module.slice_rows(1 << 20) == 16
+    assert slices_module.slice_rows(1 << 30) == 1
+
+
+def test_no_rows_give_an_empty_ranking() -> None:
+    ranking = linear(0).rank(Dense(np.zeros((0, 6), np.float32)), 5)
+    assert ranking.classes.shape == (0, 5)
+    assert ranking.evaluations.shape == (0,)
+
+
+def test_rows_of_another_width_are_refused() -> None:
+    with pytest.raises(ColumnMismatch, match="5 columns, the ovr model was trained on 6") as caught:
+        linear(0).rank(Dense(np.zeros((2, 5), np.float32)), 1)
+    assert caught.value.exit_code == 3
+
+
+# ---- folders -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    place = tmp_path / "models" / "ovr"
+    facts = {"dataset": "two cranes: *bold* <b>", "seed": 7, "score": float("nan")}
+    save_model(place, linear(3), class_table(9), metrics={"top1": np.float64(0.5)}, provenance=facts)
+    return place
+
+
+def test_a_model_comes_back_as_it_was(saved: Path) -> None:
+    loaded, values = load_model(saved), small_rows(2)
+    model = linear(3)
+    np.testing.assert_array_equal(loaded.model.tensors()["weights"], model.weights)
+    np.testing.assert_array_equal(loaded.rank(Dense(values), 3).scores, model.rank(Dense(values), 3).scores)
+    assert loaded.classes == class_table(9)
+    assert (loaded.model.kind, loaded.model.n_features, loaded.model.n_classes) == ("ovr", 6, 9)
+    assert verify_model(saved) == loaded.digest
+    assert sorted(path.name for path in saved.iterdir()) == sorted(
+        ["model.json", "weights.safetensors", "classes.parquet", "README.md", "SHA256SUMS"]
+    )
+
+
+def test_fortran_order_and_no_bias_come_back(tmp_path: Path) -> None:
+    weights = np.asfortranarray(np.arange(12, dtype=np.float32).reshape(3, 4))
+    save_model(tmp_path / "m", LinearModel(weights), class_table(4))
+    loaded = load_model(tmp_path / "m").model
+    np.testing.assert_array_equal(loaded.tensors()["weights"], weights)
+    assert "bias" not in loaded.tensors()
+
+
+def test_the_digest_is_of_the_content_alone(tmp_path: Path) -> None:
+    first = save_model(tmp_path / "a", linear(3), class_table(9), metrics={"train_seconds": 1.5})
+    again = save_model(tmp_path / "b", linear(3), class_table(9), provenance={"run": "other"})
+    assert first == again
+    assert save_model(tmp_path / "c", linear(4), class_table(9)) != first
+    assert save_model(tmp_path / "d", linear(3), ClassTable(class_table(9).ids, ("x",) * 9)) != first
+    assert save_model(tmp_path / "e", linear(3), class_table(9), rows="pq") != first
+    assert save_model(tmp_path / "f", LinearModel(linear(3).weights, linear(3).bias, "msvm"), class_table(9)) != first
+
+
+def test_publishing_adds_metrics_and_keeps_the_digest(saved: Path, tmp_path: Path) -> None:
+    digest = publish_model(saved, tmp_path / "published", {"top1": 0.75, "speedup": float("inf")})
+    published = load_model(tmp_path / "published")
+    assert digest == load_model(saved).digest == published.digest
+    assert published.header["metrics"] == {"top1": 0.75, "speedup": None}
+    assert published.header["provenance"] == load_model(saved).header["provenance"]
+
+
+def test_saving_again_replaces_and_leaves_nothing_else(saved: Path) -> None:
+    save_model(saved, linear(5), class_table(9))
+    np.testing.assert_array_equal(load_model(saved).model.tensors()["weights"], linear(5).weights)
+    assert [path.name for path in saved.parent.iterdir()] == ["ovr"]
+
+
+def test_a_save_that_fails_shows_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> str:
+        raise OSError("disk gone")
+
+    monkeypatch.setattr(folder_module, "model_card", fail)
+    with pytest.raises(OSError, match="disk gone"):
+        save_model(tmp_path / "m", linear(0), class_table(9))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_model_that_diverged_is_never_written(tmp_path: Path, bad: float) -> None:
+    model = linear(0)
+    model.weights[2, 3] = bad
+    with pytest.raises(Diverged, match=r"1 of 54 weights of 'weights'"):
+        save_model(tmp_path / "m", model, class_table(9))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_card_is_yaml_and_markdown_whatever_the_names(saved: Path) -> None:
+    text = (saved / "README.md").read_text("utf-8")
+    head = yaml.safe_load(text.split("---\n")[1])
+    result = head["model-index"][0]["results"][0]
+    assert result["metrics"] == [{"type": "top1", "value": 0.5}]
+    assert result["dataset"]["name"] == "two cranes: *bold* <b>"
+    body = text.split("---\n", 2)[2]
+    assert "<b>" not in body
+    assert r"\*bold\* &lt;b&gt;" in body
+
+
+@given(st.text())
+def test_yaml_text_reads_back(text: str) -> None:
+    assert yaml.safe_load(yaml_text(text)) == text
+
+
+@given(st.text())
+def test_markdown_text_holds_no_markup(text: str) -> None:
+    shown = markdown_text(text)
+    assert not set(shown) & set("<>\n\r\x00\x1b")
+    assert len(shown.replace("\\\\", "").split("*")) == len(shown.replace("\\\\", "").split(r"\*"))
+
+
+# ---- what is not believed ----------------------------------------------------------------------------------------
+
+
+def reseal(folder: Path) -> None:
+    """SHA256SUMS as a stranger would write it after changing a file."""
+    (folder / "SHA256SUMS").write_text(sums_text(folder))
+
+
+def change_header(folder: Path, **values: Any) -> None:
+    header = json.loads((folder / "model.json").read_text())
+    header.update(values)
+    (folder / "model.json").write_text(json.dumps(header))
+    reseal(folder)
+
+
+FILES = ("model.json", "weights.safetensors", "classes.parquet", "README.md", "SHA256SUMS")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_missing_file_is_named(saved: Path, name: str) -> None:
+    (saved / name).unlink()
+    with pytest.raises(ModelMissing) as caught:
+        load_model(saved)
+    assert str(saved / name) in str(caught.value)
+    assert caught.value.exit_code == 4
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("damage", ["flip", "truncate", "empty", "sibling"])
+def test_every_damage_to_every_file_is_found(saved: Path, name: str, damage: str) -> None:
+    path = saved / name
+    data = bytearray(path.read_bytes())
+    if damage == "flip":
+        data[len(data) // 2] ^= 1
+    elif damage == "truncate":
+        data = data[:-3]
+    elif damage == "empty":
+        data = bytearray()
+    else:
+        names = ClassTable(class_table(9).ids, tuple("abcdefghi"))
+        save_model(saved.with_name("other"), linear(8), names, metrics={"top1": 1.0})
+        data = bytearray((saved.with_name("other") / name).read_bytes())
+    path.write_bytes(bytes(data))
+    with pytest.raises(ArtefactError) as caught:
+        load_model(saved)
+    assert str(saved) in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["model.pkl", "model.JOBLIB", "weights.pt", "x.npy"])
+def test_pickles_are_refused_unopened(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"\x80\x04")
+    path.chmod(0)
+    with pytest.raises(UnsafeFormat, match="can run code") as caught:
+        load_model(path)
+    assert caught.value.exit_code == 4
+
+
+class Payload:
+    """A pickle that leaves a file behind when it is opened."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> Any:
+        return builtins.open, (str(self.marker), "w")
+
+
+def test_a_header_that_names_a_pickle_is_refused(saved: Path, tmp_path: Path) -> None:
+    marker = tmp_path / "marker"
+    (saved / "evil.pkl").write_bytes(pickle.dumps(Payload(marker)))
+    (saved / "SHA256SUMS").write_text("\n".join(x for x in sums_text(saved).splitlines() if "evil" not in x) + "\n")
+    change = json.loads((saved / "model.json").read_text()) | {"weights": "evil.pkl"}
+    (saved / "model.json").write_text(json.dumps(change))
+    lines = [line for line in sums_text(saved).splitlines() if "evil" not in line]
+    (saved / "SHA256SUMS").write_text("\n".join(lines) + "\n")
+    with pytest.raises(UnsafeFormat):
+        load_model(saved)
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("form", ["pickle", "zip"])
+def test_a_pickle_in_disguise_is_refused(saved: Path, tmp_path: Path, form: str) -> None:
+    marker = tmp_path / "marker"
+    weights = saved / "weights.safetensors"
+    weights.unlink()
+    if form == "pickle":
+        weights.write_bytes(pickle.dumps(Payload(marker)))
+    else:
+        with zipfile.ZipFile(weights, "w") as archive:
+            archive.writestr("archive/data.pkl", pickle.dumps(Payload(marker)))
+    reseal(saved)
+    with pytest.raises(UnsafeFormat):
+        load_model(saved)
+    assert not marker.exists()
+
+
+def test_nothing_that_runs_code_is_called_by_a_full_load(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("code from a file would run")
+
+    load_model(saved).rank(Dense(small_rows(0)), 2)  # imports and compiles what is needed
+    for owner, name in ((pickle, "load"), (pickle, "loads"), (builtins, "eval"), (yaml, "load")):
+        monkeypatch.setattr(owner, name, refuse)
+    assert load_model(saved).rank(Dense(small_rows(0)), 2).classes.shape == (7, 2)
+
+
+@pytest.mark.parametrize("entry", ["../weights.safetensors", "/etc/passwd", "a/b", "..", "..\\x", "C:\\x", "a\\b"])
+def test_entry_names_that_leave_the_folder_are_refused(saved: Path, entry: str) -> None:
+    with (saved / "SHA256SUMS").open("a") as sums:
+        sums.write(f"{'0' * 64}  {entry}\n")
+    with pytest.raises(UnsafePath) as caught:
+        load_model(saved)
+    assert caught.value.exit_code == 4
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_links_are_refused(saved: Path, tmp_path: Path, name: str) -> None:
+    shutil.move(saved / name, tmp_path / name)
+    (saved / name).symlink_to(tmp_path / name)
+    with pytest.raises(UnsafePath, match="link"):
+        load_model(saved)
+
+
+@pytest.mark.parametrize("place", ["nowhere", "file"])
+def test_what_is_no_model_folder_is_refused(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(ModelMissing) as caught:
+        load_model(tmp_path / place)
+    assert caught.value.exit_code == 4
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"version": 2}, "version 2 .* reads up to version 1"),
+        ({"version": "1"}, "no version"),
+        ({"version": True}, "no version"),
+        ({"format": "labelgrove.dataset"}, "no labelgrove.model"),
+        ({"kind": "os:system"}, "unknown kind 'os:system'.*ovr"),
+        ({"kind": ["ovr"]}, "proper kind"),
+        ({"n_classes": 8}, "8 rows"),
+        ({"n_features": 7}, "n_features and n_classes"),
+        ({"n_features": "6"}, "proper n_features"),
+        ({"tensors": {}}, "tensors are not those"),
+        ({"encoders": [{"kind": "nope"}]}, "unknown kind 'nope'"),
+        ({"encoders": ["pq"]}, "proper encoder kind"),
+        ({"encoders": [{"kind": "pq"}]}, "codebooks"),
+        ({"weights": "other.safetensors"}, "weights are in"),
+        ({"bias": False}, "bias"),
+        ({"kind": "heshing"}, "another hash"),
+        ({"kind": "label-tree"}, "do not fit|needs the tensors"),
+    ],
+)
+def test_headers_that_lie_are_refused(saved: Path, values: dict[str, Any], message: str) -> None:
+    change_header(saved, **values)
+    with pytest.raises(ArtefactError, match=message) as caught:
+        load_model(saved)
+    assert isinstance(caught.value, ModelFormat | HashMismatch)
+    assert str(saved) in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["[]", "{", "", "null", "[" * 100_000])
+def test_a_header_that_is_no_object_is_refused(saved: Path, text: str) -> None:
+    (saved / "model.json").write_text(text)
+    reseal(saved)
+    with pytest.raises(ModelFormat):
+        load_model(saved)
+
+
+def safetensors_with(header: dict[str, Any], data: bytes) -> bytes:
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + data
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        safetensors_with({"weights": {"dtype": "F32", "shape": [1 << 40], "data_offsets": [0, 1 << 42]}}, b""),
+        safetensors_with({"weights": {"dtype": "F32", "shape": [6, 9], "data_offsets": [0, 8]}}, b"\0" * 8),
+        safetensors_with({"weights": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}, b"\0" * 16),
+        safetensors_with({"weights": {"dtype": "object", "shape": [2], "data_offsets": [0, 8]}}, b"\0" * 8),
+        (1 << 62).to_bytes(8, "little") + b"{}",
+        b"",
+    ],
+)
+def test_sizes_that_lie_in_the_weights_are_refused_before_anything_is_allocated(saved: Path, content: bytes) -> None:
+    (saved / "weights.safetensors").write_bytes(content)
+    reseal(saved)
+    with pytest.raises(ArtefactError) as caught:
+        load_model(saved)
+    assert isinstance(caught.value, ModelDamaged | ModelFormat)
+
+
+def test_a_wrong_content_digest_is_found_by_verify(saved: Path) -> None:
+    change_header(saved, digest="0" * 32)
+    load_model(saved)
+    with pytest.raises(ModelDamaged, match="content digest"):
+        verify_model(saved)
+
+
+def test_unknown_sums_lines_and_missing_entries_are_refused(saved: Path) -> None:
+    text = (saved / "SHA256SUMS").read_text()
+    (saved / "SHA256SUMS").write_text(text + "not a line\n")
+    with pytest.raises(ModelDamaged, match="no line"):
+        load_model(saved)
+    (saved / "SHA256SUMS").write_text("".join(x for x in text.splitlines(True) if "weights" not in x))
+    with pytest.raises(ModelMissing, match="does not list weights"):
+        load_model(saved)
+
+
+def test_a_header_must_not_use_the_folders_own_fields(tmp_path: Path) -> None:
+    class Greedy(LinearModel):
+        def header(self) -> dict[str, Any]:
+            return super().header() | {"digest": "mine"}
+
+    with pytest.raises(ValueError, match="digest"):
+        save_model(tmp_path / "m", Greedy(linear(0).weights), class_table(9))
+
+
+@pytest.mark.parametrize("kind", sorted(MODELS))
+def test_every_registered_kind_has_its_class(kind: str) -> None:
+    assert callable(class_of(kind, MODELS, "here").load)
+
+
+# ---- encoders ----------------------------------------------------------------------------------------------------
+
+
+def test_a_model_with_an_encoder_ranks_raw_rows_as_it_ranks_their_codes(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    books = random.normal(size=(3, 4, 2)).astype(np.float32)
+    encoder = PqEncoder(books)
+    save_model(tmp_path / "m", linear(3), class_table(9), rows="pq", test_rows="pq", encoders=[encoder])
+    loaded = load_model(tmp_path / "m")
+    raw = Dense(random.normal(size=(20, 6)).astype(np.float32))
+    codes = encoder.encode(raw)
+    assert isinstance(codes, PqCodes)
+    np.testing.assert_array_equal(loaded.rank(raw, 4).scores, linear(3).rank(codes, 4).scores)
+    np.testing.assert_array_equal(loaded.rank(codes, 4).classes, linear(3).rank(codes, 4).classes)
+    assert loaded.header["encoders"][0]["subquantizers"] == 3
+    assert verify_model(tmp_path / "m") == loaded.digest
+    with pytest.raises(ColumnMismatch):
+        loaded.rank(Dense(np.zeros((1, 7), np.float32)), 1)
+
+
+# ---- hashed models -----------------------------------------------------------------------------------------------
+
+
+def hashed(kind: str) -> HashedModel:
+    from tasks.hashing.heshing import HashedScorer
+
+    scorer = HashedScorer(
+        node_seeds=np.arange(6, dtype=np.uint32),
+        parent=np.array([-1, 0, 0, 1, 1, 2], np.int32),
+        level=np.array([0, 1, 1, 2, 2, 2], np.int32),
+        leaf_of_class=np.array([3, 4, 5], np.int32),
+        n_levels=3,
+        n_buckets=16,
+        n_features=6,
+        scale=float(1 / np.sqrt(3)),
+    )
+    table = np.random.default_rng(1).normal(size=(3, 16)).astype(np.float32)
+    return HashedModel(scorer, table, kind)
+
+
+def test_a_hashed_model_comes_back_and_says_its_hash(tmp_path: Path) -> None:
+    model = hashed("heshing")
+    save_model(tmp_path / "m", model, class_table(3))
+    loaded, values = load_model(tmp_path / "m"), small_rows(4)
+    header = loaded.header
+    assert header["hash"]["function"] == "MurmurHash3_x86_32"
+    assert (header["n_buckets"], header["n_levels"], header["kind"]) == (16, 3, "heshing")
+    first, again = model.rank(Dense(values), 3), loaded.rank(Dense(values), 3)
+    np.testing.assert_array_equal(again.scores, first.scores)
+    np.testing.assert_array_equal(again.classes, first.classes)
+    assert set(first.evaluations.tolist()) == {5}
+    scores = model.scorer.scores({"table": model.table}, Dense(values))
+    assert first.classes.tolist() == [naive.top_classes(row, 3)[0] for row in scores]
+
+
+def test_another_hash_or_a_broken_taxonomy_is_refused(tmp_path: Path) -> None:
+    place = tmp_path / "m"
+    save_model(place, hashed("heshing"), class_table(3))
+    header = json.loads((place / "model.json").read_text())
+    change_header(place, hash={**header["hash"], "sign": "none"})
+    with pytest.raises(HashMismatch):
+        load_model(place)
+    change_header(place, hash=header["hash"], n_buckets=1 << 20)
+    with pytest.raises(ModelFormat, match="fit the table"):
+        load_model(place)
+    broken = hashed("heshing")
+    broken.scorer.parent[3] = 99
+    save_model(place, broken, class_table(3))
+    with pytest.raises(ModelFormat, match="no taxonomy"):
+        load_model(place)
