@@ -1,7 +1,8 @@
 """The command line. Heavy imports stay inside commands, so that --help answers at once.
 
-Data goes to stdout, messages to stderr. Exit codes: 0 ok, 2 usage or config, 3 bad input data, 4 corrupt artefact, 5 out
-of disk or memory, 6 cluster lost (resumable), 7 run folder belongs to other data, 8 locked, 130 interrupted (resumable).
+Data goes to stdout, messages to stderr. Exit codes: 0 ok, 2 usage or config, 3 bad input data, 4 corrupt artefact,
+5 out of disk or memory, 6 cluster lost (resumable), 7 run folder belongs to other data, 8 locked by a live run,
+130 interrupted (resumable).
 """
 
 from __future__ import annotations

@@ -148,7 +148,7 @@ def make_plan(config: LoadedConfig, runs: Path | None = None) -> Plan:
     steps: list[PlannedStep] = []
     changed: set[str] = set()
     for stage in stages:
-        step = _planned(stage, prints, folder, facts, changed, config.run.seed)
+        step = _planned(stage, prints, folder, facts, changed)
         if step.runs:
             changed.add(stage.name)
         steps.append(step)
@@ -209,14 +209,12 @@ def mean_nonzeros(dataset: Dataset) -> float:
     return nonzeros_of(dataset.rows_store) / max(1, dataset.n_rows)
 
 
-def _planned(
-    stage: Stage, prints: dict[str, str], folder: RunFolder, facts: Facts, changed: set[str], seed: int
-) -> PlannedStep:
+def _planned(stage: Stage, prints: dict[str, str], folder: RunFolder, facts: Facts, changed: set[str]) -> PlannedStep:
     mark = prints[stage.name]
     done = folder.done(stage.name, mark)
     estimate = stage.estimate(facts)
     if done is None:
-        return PlannedStep(stage, mark, None, why_not(stage, mark, folder, changed, seed), estimate)
+        return PlannedStep(stage, mark, None, why_not(stage, mark, folder, changed), estimate)
     damage = folder.damage(done)
     if damage:
         reason = f"damaged: {damage[0].what}" + (f" and {len(damage) - 1} more" if len(damage) > 1 else "")
@@ -226,7 +224,7 @@ def _planned(
     return PlannedStep(stage, mark, done, "finished, digests hold", estimate)
 
 
-def why_not(stage: Stage, mark: str, folder: RunFolder, changed: set[str], seed: int) -> str:
+def why_not(stage: Stage, mark: str, folder: RunFolder, changed: set[str]) -> str:
     """Why no finished step can be reused, in words."""
     if folder.step_folder(stage.name, mark).is_dir():
         return "unfinished: continues"

@@ -1,7 +1,7 @@
 """The pool: the only module that submits work. `DaskPool` on a cluster, `SerialPool` its twin in this process.
 
-Verbs: `map`, `sum` (a fixed tree of additions in item order), `unfold` (items whose results give more items). Both pools
-give the same bits: what a task computes depends on its item and the shared values, and sums are added in item order.
+Verbs: `map`, `sum` (a fixed tree of additions in item order), `unfold` (items whose results give more items). Both
+pools give the same bits: a task depends on its item and the shared values alone, and sums are added in item order.
 A task carries paths, ids and small values; arrays among the shared values are written once and memory-mapped.
 """
 

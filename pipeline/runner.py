@@ -14,7 +14,7 @@ from pipeline.config import LoadedConfig
 from pipeline.data_check import check_data
 from pipeline.lock import locked
 from pipeline.plan import MemoryPlan, Plan, PlannedStep, check_resources, identity, make_plan, memory_plan
-from pipeline.pool import DaskPool, PoolBase, Progress, SerialPool, silent
+from pipeline.pool import DaskPool, Progress, SerialPool, silent
 from pipeline.profile import Profile
 from pipeline.stage import Work
 from pipeline.store import FORMAT, VERSION, Done, RunFolder, write_json, write_text
@@ -107,7 +107,7 @@ def _recorded(folder: RunFolder) -> Iterator[None]:
 def _run_steps(plan: Plan, profile: Profile, memory: MemoryPlan, view: View) -> dict[str, Done]:
     done: dict[str, Done] = {}
     with contextlib.ExitStack() as stack:
-        pool: PoolBase | None = None
+        pool: SerialPool | DaskPool | None = None
         for number, step in enumerate(plan.steps, 1):
             view.step(step, number, len(plan.steps))
             if step.done is not None:

@@ -50,7 +50,7 @@ def publish(value: Any, stem: Path, smallest: int = 1 << 15) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What one task took. Times are seconds, sizes bytes; `peak` is the process's resident high-water mark during it."""
+    """What one task took. Seconds and bytes; `peak` is the process's resident high-water mark during it."""
 
     name: str
     item: str

@@ -40,7 +40,7 @@ def status(run: Path, *, as_json: bool = False) -> dict[str, Any]:
     """Print where a run is; returns the same as plain values."""
     folder = run_folder(run)
     events = folder.events()
-    planned = next((event["steps"] for event in reversed(events) if event["event"] == "run"), [])
+    planned: list[str] = next((event["steps"] for event in reversed(events) if event["event"] == "run"), [])
     started = [event["step"] for event in events if event["event"] == "step"]
     ended = [event for event in events if event["event"] == "done"]
     live = holder(folder.path)

@@ -110,7 +110,7 @@ def plan_text(made: Plan, memory: MemoryPlan) -> str:
         "",
         f"peak memory per worker  at most {human_bytes(memory.peak)}{limit}: process {human_bytes(IDLE_WORKER_BYTES)}, "
         f"cached rows {human_bytes(memory.cache)}, {memory.threads} x task {human_bytes(memory.task)}",
-        f"disk                    about {human_bytes(made.disk_bytes)}, {human_bytes(free_bytes(made.folder.path))} free",
+        f"disk  about {human_bytes(made.disk_bytes)}, {human_bytes(free_bytes(made.folder.path))} free",
     ]
     if memory.limit and not memory_fits(memory):
         lines.append("too little memory per worker: `run` will refuse (fewer workers, --memory, or smaller blocks)")
