@@ -45,14 +45,14 @@ class Source(ABC):
         """Rows at `index` (any order), with values of `dtype`."""
 
     @abstractmethod
-    def slab(self, start: int, stop: int) -> Rows:
-        """Rows start..stop with values as they stand in the files."""
+    def slab(self, start: int, stop: int, dtype: str | None = None) -> Rows:
+        """Rows start..stop with values of `dtype`, or as they stand in the files."""
 
-    def slabs(self) -> Iterator[tuple[int, Rows]]:
+    def slabs(self, dtype: str | None = "float32") -> Iterator[tuple[int, Rows]]:
         """All rows in order, some at a time: (first row, rows)."""
         step = max(1, SLAB_BYTES // max(1, 2 * self.row_bytes))
         for start in range(0, self.n_rows, step):
-            yield start, self.slab(start, min(start + step, self.n_rows))
+            yield start, self.slab(start, min(start + step, self.n_rows), dtype)
 
     def place(self, row: int) -> str:
         """Where row `row` stands, for messages."""
@@ -87,8 +87,8 @@ class DenseSource(Source):
     def take(self, index: Array, dtype: str) -> Rows:
         return Dense(self._gather(np.asarray(index), np.dtype(dtype)))
 
-    def slab(self, start: int, stop: int) -> Rows:
-        return Dense(self._gather(np.arange(start, stop), self.dtype))
+    def slab(self, start: int, stop: int, dtype: str | None = None) -> Rows:
+        return Dense(self._gather(np.arange(start, stop), np.dtype(dtype or self.dtype)))
 
     def place(self, row: int) -> str:
         part = int(np.searchsorted(self.offsets, row, side="right")) - 1
@@ -115,16 +115,24 @@ class CsrSource(Source):
         rows = Csr(self.data, self.indices, self.indptr, self.n_features).take(index)
         return Csr(np.asarray(rows.data, dtype), np.asarray(rows.indices, np.int32), rows.indptr, self.n_features)
 
-    def slab(self, start: int, stop: int) -> Rows:
+    def slab(self, start: int, stop: int, dtype: str | None = None) -> Rows:
         first, last = self.indptr[start], self.indptr[stop]
         indptr = np.asarray(self.indptr[start : stop + 1], np.int64) - first
-        return Csr(np.asarray(self.data[first:last]), np.asarray(self.indices[first:last]), indptr, self.n_features)
+        data = np.asarray(self.data[first:last], dtype)
+        return Csr(data, np.asarray(self.indices[first:last], np.int32), indptr, self.n_features)
 
-    def widened(self, n_features: int) -> CsrSource:
-        """The same rows in a matrix with more columns, the new ones empty."""
-        wide = CsrSource(self.name, self.data, self.indices, self.indptr, n_features, self.notes)
-        wide.labels = self.labels
-        return wide
+
+def stack(pieces: Sequence[Rows]) -> Rows:
+    """Rows of one body, one below the other."""
+    if len(pieces) == 1:
+        return pieces[0]
+    if all(isinstance(piece, Dense) for piece in pieces):
+        return Dense(np.concatenate([piece.values for piece in pieces if isinstance(piece, Dense)]))
+    sparse = [piece for piece in pieces if isinstance(piece, Csr)]
+    lengths = np.concatenate([np.diff(piece.indptr) for piece in sparse])
+    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    data, indices = (np.concatenate([getattr(piece, name) for piece in sparse]) for name in ("data", "indices"))
+    return Csr(data, indices, indptr, sparse[0].n_features)
 
 
 def check_alike(sources: Sequence[Source]) -> None:

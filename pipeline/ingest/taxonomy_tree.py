@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from pipeline.ingest.class_table import Classes
+from pipeline.ingest.class_table import Classes, repeated_names
 from pipeline.ingest.errors import (
     DuplicateClassName,
     TaxonomyCycle,
@@ -30,7 +30,8 @@ def classes_from_leaves(nodes: TaxonomyNodes) -> Classes | None:
     if nodes.leaves is None:
         return None
     ids = tuple(str(c) for c in range(len(nodes.leaves)))
-    return Classes(ClassTable(ids, tuple(nodes.names[leaf] for leaf in nodes.leaves)), source=nodes.source)
+    names = tuple(nodes.names[leaf] for leaf in nodes.leaves)
+    return Classes(ClassTable(ids, names), source=nodes.source, notes=repeated_names(ids, names))
 
 
 def build_taxonomy(nodes: TaxonomyNodes, classes: Classes) -> Taxonomy:

@@ -1,0 +1,266 @@
+"""`ingest`: from files to a checked dataset store, everything checked before the first block is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+
+from pipeline.dataset import SPLITS, TEST, TRAIN, VALIDATION, Dataset, Note, Progress, count_splits
+from pipeline.ingest.class_table import Classes, ClassesLike, class_of_rows, classes_of, read_classes
+from pipeline.ingest.errors import ColumnMismatch, OneClassData
+from pipeline.ingest.files import PathLike
+from pipeline.ingest.labels import LabelsLike
+from pipeline.ingest.layout import choose_block_rows, order_rows
+from pipeline.ingest.parts import Given, Parts, Reading, SourceLike, given_parts, open_sources, optional_part
+from pipeline.ingest.place import made_whole
+from pipeline.ingest.scan import Scan, notes_of, refuse_non_finite, scan
+from pipeline.ingest.source import Source
+from pipeline.ingest.splits import SplitLike, check_fraction, draw_split, read_split, shares_of
+from pipeline.ingest.taxonomy_file import read_taxonomy
+from pipeline.ingest.taxonomy_tree import build_taxonomy, classes_from_leaves
+from pipeline.ingest.writer import Content, write_dataset
+from tasks.errors import ParamError
+from tasks.io import MAX_CHUNK_BYTES
+from tasks.rows.base import Array
+from tasks.taxonomy import Taxonomy
+
+TEST_SHARE = 0.2  # of the rows, when no test rows are given
+SHOWN_CLASSES = 20
+REFUSE, DROP_ROW = "refuse", "drop-row"
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """How rows of the first source are divided."""
+
+    split: SplitLike | None
+    validation: float
+    test: float
+    seed: int
+
+
+def ingest(
+    source: SourceLike,
+    dataset: PathLike,
+    *,
+    labels: LabelsLike | None = None,
+    classes: ClassesLike | None = None,
+    taxonomy: PathLike | dict[str, Any] | None = None,
+    split: SplitLike | None = None,
+    test_source: SourceLike | None = None,
+    test_labels: LabelsLike | None = None,
+    validation_source: SourceLike | None = None,
+    validation_labels: LabelsLike | None = None,
+    validation: float = 0.1,
+    test: float = TEST_SHARE,
+    fmt: str | None = None,
+    seed: int = 0,
+    block_rows: int | None = None,
+    index_base: int | None = None,
+    n_features: int | None = None,
+    on_nonfinite: str = REFUSE,
+    dtype: str | None = None,
+    max_bytes: int | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Dataset:
+    """Make a dataset store of the user's files, and open it.
+
+    source, test_source, validation_source  a file (.npy, .npz, svmlight), a list, pattern or folder of .npy shards, an
+                  array or a scipy sparse matrix
+    labels ...    see `pipeline.ingest.labels.read_labels`; svmlight files bring their own
+    classes       class table; else the leaves of the taxonomy, or what the labels imply
+    split         parts of the rows of `source`: see `pipeline.ingest.splits.read_split`, or shares "0.8,0.1,0.1"
+    validation, test   shares drawn by class from the rows of `source`, each unless such rows or a split are given
+    index_base, n_features   of svmlight files: whether columns count from 0 or 1; number of columns
+    on_nonfinite  "refuse" rows with NaN or infinity, or "drop-row"
+    dtype         "float32" or "float16"; by default float16 stays and everything else becomes float32
+    max_bytes     what may be held in memory to inflate .npz files; by default half of the machine's
+    progress      called with (rows done, rows in all)
+
+    Raises the errors of `pipeline.ingest.errors`, ParamError, DiskFull; then nothing is left behind.
+    """
+    drawing = _drawing(split, validation, test, seed)
+    _check_options(on_nonfinite, dtype, index_base, block_rows)
+    train = Given(TRAIN, source, labels)
+    apart = optional_part("validation", VALIDATION, validation_source, validation_labels)
+    held = optional_part("test", TEST, test_source, test_labels)
+    given = given_parts(train, apart, held)
+    place = Path(dataset)
+    with made_whole(place, force) as folder:
+        spool = folder / "spool.partial"
+        spool.mkdir()
+        reading = Reading(spool, max_bytes or psutil.virtual_memory().total // 2, fmt, index_base, n_features)
+        parts = Parts(given, reading)
+        table, tree = _class_table(parts, classes, taxonomy)
+        y = np.concatenate([class_of_rows(part, table) for part in parts.labels])
+        stored = _stored_dtype(parts, dtype)
+        meter = _Meter(progress, parts.n_rows)
+        kept, scans = _scan(parts, stored, on_nonfinite, meter)
+        divided, notes = _divide(parts, [item.part for item in given], y, kept, drawing)
+        notes = [*parts.notes, *table.notes, *notes, *notes_of(scans), *_class_notes(y, divided, kept, table)]
+        content = Content(
+            order_rows(divided, kept, seed), y, divided, table.table, tree,
+            _block_rows(parts, int(kept.sum()), stored, block_rows), stored, notes,
+            {"sources": [one.name for one in parts.sources], "seed": seed},
+        )  # fmt: skip
+        write_dataset(folder, parts, content, meter)
+        meter.end()
+    return Dataset.open(place)
+
+
+def open_source(
+    source: SourceLike,
+    spool: Path,
+    *,
+    fmt: str | None = None,
+    index_base: int | None = None,
+    n_features: int | None = None,
+    max_bytes: int | None = None,
+) -> Source:
+    """Rows of files without the rest of a dataset: what `predict` reads. `spool` is a folder for scratch files."""
+    spool.mkdir(parents=True, exist_ok=True)
+    limit = max_bytes or psutil.virtual_memory().total // 2
+    (opened,) = open_sources([source], Reading(spool, limit, fmt, index_base, n_features))
+    if n_features not in (None, opened.n_features):
+        what = f"{opened.n_features} columns where {n_features} are expected"
+        raise ColumnMismatch(what, opened.name, "give rows with the columns of the training rows, in the same order")
+    return opened
+
+
+class _Meter:
+    """Rows done: reading them through counts half, writing them the other half."""
+
+    def __init__(self, progress: Progress | None, n_rows: int) -> None:
+        self.progress, self.n_rows, self.halves = progress, n_rows, 0
+
+    def __call__(self, rows: int) -> None:
+        self.halves += rows
+        if self.progress:
+            self.progress(self.halves // 2, self.n_rows)
+
+    def end(self) -> None:
+        self.halves = 2 * self.n_rows
+        self(0)
+
+
+# ---- what was asked for ------------------------------------------------------------------------------------------
+
+
+def _drawing(split: SplitLike | None, validation: float, test: float, seed: int) -> Drawing:
+    shares = shares_of(split)
+    if shares is not None:
+        return Drawing(None, *shares, seed)
+    check_fraction("validation", validation)
+    check_fraction("test", test)
+    if validation + test >= 1:
+        why = "some rows must stay for training"
+        raise ParamError("validation + test", validation + test, "less than 1", why)
+    if seed < 0:
+        raise ParamError("seed", seed, "a whole number from 0", "it starts random streams")
+    return Drawing(split, validation, test, seed)
+
+
+def _check_options(on_nonfinite: str, dtype: str | None, index_base: int | None, block_rows: int | None) -> None:
+    if on_nonfinite not in (REFUSE, DROP_ROW):
+        raise ParamError("on_nonfinite", on_nonfinite, f"{REFUSE} or {DROP_ROW}", "NaN is never trained on")
+    if dtype not in (None, "float32", "float16"):
+        raise ParamError("dtype", dtype, "float32 or float16", "rows are stored so")
+    if index_base not in (None, 0, 1):
+        raise ParamError("index_base", index_base, "0 or 1", "columns count from one of them")
+    if block_rows is not None and block_rows < 1:
+        raise ParamError("block_rows", block_rows, "at least 1", "a block is a run of rows")
+
+
+def _stored_dtype(parts: Parts, dtype: str | None) -> str:
+    if parts.body == "csr":
+        if dtype == "float16":
+            raise ParamError("dtype", dtype, "float32", "sparse values are stored as float32")
+        return "float32"
+    halves = all(source.dtype.newbyteorder("=") == np.float16 for source in parts.sources)
+    return dtype or ("float16" if halves else "float32")
+
+
+def _block_rows(parts: Parts, n_rows: int, dtype: str, asked: int | None) -> int:
+    row_bytes = max(1, parts.row_bytes() // (2 if dtype == "float16" else 1))
+    if asked is None:
+        return choose_block_rows(n_rows, row_bytes)
+    most = MAX_CHUNK_BYTES // row_bytes
+    if asked > max(1, most):
+        raise ParamError("block_rows", asked, f"at most {most:,}", f"a block of {row_bytes:,} bytes a row is one chunk")
+    return asked
+
+
+# ---- classes -----------------------------------------------------------------------------------------------------
+
+
+def _class_table(
+    parts: Parts, classes: ClassesLike | None, taxonomy: PathLike | dict[str, Any] | None
+) -> tuple[Classes, Taxonomy | None]:
+    nodes = None if taxonomy is None else read_taxonomy(taxonomy)
+    implied = None if nodes is None else classes_from_leaves(nodes)
+    table = read_classes(classes) if classes is not None else implied or classes_of(parts.labels)
+    return table, None if nodes is None else build_taxonomy(nodes, table)
+
+
+def _class_notes(y: Array, split: Array, kept: Array, classes: Classes) -> list[Note]:
+    """A warning for classes without training rows; OneClassData when fewer than two have some."""
+    counts = np.bincount(y[kept & (split == TRAIN)], minlength=len(classes))
+    filled = np.flatnonzero(counts)
+    if filled.size < 2:
+        found = f"only of class {classes.table.label(int(filled[0]))}" if filled.size else "none"
+        what = f"training rows: {found}; at least two classes are needed"
+        raise OneClassData(what, classes.source, "check the labels, the split and what was left out")
+    empty = np.flatnonzero(counts == 0)
+    if not empty.size:
+        return []
+    shown = ", ".join(classes.table.label(int(c)) for c in empty[:SHOWN_CLASSES])
+    more = f" and {empty.size - SHOWN_CLASSES} more" if empty.size > SHOWN_CLASSES else ""
+    text = f"{empty.size} of {len(classes)} classes have no training rows: {shown}{more}"
+    return [Note("ClassWithoutRows", text, "warning")]
+
+
+# ---- rows --------------------------------------------------------------------------------------------------------
+
+
+def _scan(parts: Parts, dtype: str, on_nonfinite: str, meter: _Meter) -> tuple[Array, list[Scan]]:
+    """Which source rows are kept, and what was found; raises NonFiniteFeature and FeatureRange."""
+    scans = [scan(source, dtype, meter) for source in parts.sources]
+    if on_nonfinite == REFUSE:
+        refuse_non_finite(scans)
+    kept = np.ones(parts.n_rows, bool)
+    for offset, found in zip(parts.offsets, scans, strict=False):
+        kept[offset + np.array(found.bad_rows, np.int64)] = False
+    return kept, scans
+
+
+def _divide(parts: Parts, roles: Sequence[int], y: Array, kept: Array, drawing: Drawing) -> tuple[Array, list[Note]]:
+    """The part (n_source_rows,) uint8 of each source row, and what was decided."""
+    split = np.repeat(np.array(roles, np.uint8), np.diff(parts.offsets))
+    first = slice(0, int(parts.offsets[1]))
+    notes = []
+    if drawing.split is not None:
+        split[first] = read_split(drawing.split, parts.sources[0].n_rows, parts.sources[0].name)
+    else:
+        shares = {
+            part: 0.0 if part in roles else share
+            for part, share in ((VALIDATION, drawing.validation), (TEST, drawing.test))
+        }
+        mine = np.flatnonzero(kept[first])
+        split[mine] = draw_split(y[mine], shares[VALIDATION], shares[TEST], drawing.seed)
+        drawn = [f"{share:.3g} as {SPLITS[part]}" for part, share in shares.items() if share]
+        if drawn:
+            text = (
+                f"of the rows of {parts.sources[0].name} were drawn by class (seed {drawing.seed}): {', '.join(drawn)}"
+            )
+            notes.append(Note("SplitDrawn", text))
+    counts = count_splits(split[kept])
+    missing = [f"{name} rows" for name, count in counts.items() if not count and name != "train"]
+    if missing:
+        notes.append(Note("EmptySplit", f"there are no {' and no '.join(missing)}", "warning"))
+    return split, notes

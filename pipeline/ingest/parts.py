@@ -1,0 +1,153 @@
+"""The parts of a dataset as the user has them: training rows, and perhaps validation and test rows that come apart."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from pipeline.dataset import TEST, TRAIN, VALIDATION, Note
+from pipeline.ingest.errors import LabelsMissing, UnknownInput
+from pipeline.ingest.files import PathLike, expand, format_of
+from pipeline.ingest.labels import Labels, LabelsLike, read_labels
+from pipeline.ingest.npy import from_array, open_npy
+from pipeline.ingest.npz import from_sparse, open_npz
+from pipeline.ingest.source import Source, check_alike, stack
+from pipeline.ingest.svmlight import open_svmlight
+from tasks.errors import ParamError
+from tasks.rows import Rows
+from tasks.rows.base import Array
+
+SourceLike = PathLike | Sequence[PathLike] | Array | Any  # Any: a scipy sparse matrix
+
+
+@dataclass(frozen=True)
+class Given:
+    """One part as it was asked for."""
+
+    part: int  # TRAIN, VALIDATION or TEST
+    source: SourceLike
+    labels: LabelsLike | None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How files are to be read."""
+
+    spool: Path  # a folder for what must be rewritten before rows can be taken from it
+    max_bytes: int
+    fmt: str | None = None
+    index_base: int | None = None
+    n_features: int | None = None
+
+
+class Parts:
+    """All source rows, numbered through: first those of training, then validation, then test."""
+
+    def __init__(self, given: Sequence[Given], reading: Reading) -> None:
+        self.sources = open_sources([item.source for item in given], reading)
+        check_alike(self.sources)
+        self.labels = [_labels(item, source) for item, source in zip(given, self.sources, strict=True)]
+        self.offsets = np.cumsum([0, *(source.n_rows for source in self.sources)])
+        self.n_rows = int(self.offsets[-1])
+
+    @property
+    def n_features(self) -> int:
+        return self.sources[0].n_features
+
+    @property
+    def body(self) -> str:
+        return self.sources[0].body
+
+    @property
+    def notes(self) -> list[Note]:
+        return [note for source in self.sources for note in source.notes]
+
+    def row_bytes(self) -> int:
+        """Mean bytes of a row in float32."""
+        total = sum(source.row_bytes * source.n_rows for source in self.sources)
+        return max(1, total // max(1, self.n_rows))
+
+    def take(self, index: Array, dtype: str) -> Rows:
+        """Source rows at `index`, in its order."""
+        owner = np.searchsorted(self.offsets, index, side="right") - 1
+        runs = np.flatnonzero(np.diff(owner, prepend=-1, append=-1))
+        pieces = []
+        for start, stop in pairwise(runs):
+            source = int(owner[start])
+            pieces.append(self.sources[source].take(index[start:stop] - self.offsets[source], dtype))
+        return stack(pieces)
+
+
+def given_parts(train: Given, validation: Given | None, test: Given | None) -> list[Given]:
+    """The parts that are there; labels without rows are refused."""
+    return [train, *(part for part in (validation, test) if part is not None)]
+
+
+def optional_part(name: str, part: int, source: SourceLike | None, labels: LabelsLike | None) -> Given | None:
+    if source is None and labels is not None:
+        raise ParamError(f"{name}_labels", labels, f"none without {name}_source", "there are no rows for these labels")
+    return None if source is None else Given(part, source, labels)
+
+
+NAMES = {TRAIN: "labels", VALIDATION: "validation_labels", TEST: "test_labels"}
+
+
+def _labels(given: Given, source: Source) -> Labels:
+    if given.labels is None:
+        if source.labels is None:
+            option = NAMES[given.part].replace("_", "-")
+            raise LabelsMissing("its rows come without labels", source.name, f"give them with --{option}")
+        return source.labels
+    if source.labels is not None:
+        text = f"{source.name}: the labels in the file were not used, because others were given"
+        source.notes.append(Note("LabelsReplaced", text))
+    return read_labels(given.labels, source.n_rows, source.name)
+
+
+def open_sources(sources: Sequence[SourceLike], reading: Reading) -> list[Source]:
+    """One source for each; svmlight files are opened together, because only together they prove their index base."""
+    opened: list[Source | None] = [_from_memory(source) for source in sources]
+    files = {i: expand(_paths(source)) for i, source in enumerate(sources) if opened[i] is None}
+    formats = {i: format_of(paths, reading.fmt) for i, paths in files.items()}
+    texts = [i for i, fmt in formats.items() if fmt == "svmlight"]
+    if texts:
+        read = open_svmlight([files[i] for i in texts], reading.spool, reading.index_base, reading.n_features)
+        for i, source in zip(texts, read, strict=True):
+            opened[i] = source
+    for i, paths in files.items():
+        if formats[i] == "npy":
+            opened[i] = open_npy(paths, reading.spool)
+        elif formats[i] == "npz":
+            opened[i] = _one_npz(paths, reading.max_bytes)
+    return [source for source in opened if source is not None]
+
+
+def _one_npz(paths: Sequence[Path], max_bytes: int) -> Source:
+    if len(paths) > 1:
+        raise UnknownInput(f"{len(paths)} .npz files for one part", str(paths[1]), "stack them first")
+    return open_npz(paths[0], max_bytes)
+
+
+def _from_memory(source: SourceLike) -> Source | None:
+    if isinstance(source, np.ndarray):
+        return from_array(source, "array")
+    if scipy.sparse.issparse(source):
+        return from_sparse(source, "matrix")
+    return None
+
+
+def _paths(source: Any) -> PathLike | Sequence[PathLike]:
+    if isinstance(source, str | os.PathLike):
+        return source
+    if not isinstance(source, Sequence) or not source:
+        raise UnknownInput(
+            f"{type(source).__name__} is no source of rows", "", "give files, an array or a sparse matrix"
+        )
+    return source

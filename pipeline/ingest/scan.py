@@ -1,0 +1,111 @@
+"""One pass over all features before anything is written: which rows cannot be trusted, and where exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pipeline.dataset import Note
+from pipeline.ingest.errors import FeatureRange, NonFiniteFeature
+from pipeline.ingest.source import Source
+from tasks.rows import Csr, Dense, Rows
+from tasks.rows.base import Array
+
+SHOWN_ROWS, SHOWN_COLUMNS = 10, 5
+LARGEST = {  # of a stored value; in float32 its square must be finite too, norms and products need it
+    "float32": float(np.sqrt(np.finfo(np.float32).max)),
+    "float16": float(np.finfo(np.float16).max),
+}
+
+
+@dataclass
+class Scan:
+    """What a pass over one source found."""
+
+    bad_rows: list[int] = field(default_factory=list)  # rows with NaN or infinity
+    bad_values: int = 0
+    bad_places: list[str] = field(default_factory=list)
+    zero_rows: int = 0
+
+
+def scan(source: Source, dtype: str, tick: Callable[[int], None] | None = None) -> Scan:
+    """Look at every value of a source. dtype: what it will be stored in. Raises FeatureRange at the first such row."""
+    found = Scan()
+    for start, rows in source.slabs(None):
+        peaks = row_peaks(rows)
+        wrong = np.flatnonzero(~np.isfinite(peaks))
+        for i in wrong.tolist():
+            _note_row(found, source, start + i, _row(rows, i))
+        too_large = np.flatnonzero(np.isfinite(peaks) & (peaks > LARGEST[dtype]))
+        if too_large.size:
+            raise _too_large(source, start + int(too_large[0]), float(peaks[too_large[0]]), dtype)
+        found.zero_rows += int(np.count_nonzero(peaks == 0))
+        if tick:
+            tick(rows.n_rows)
+    return found
+
+
+def row_peaks(rows: Rows) -> Array:
+    """Largest absolute value (n_rows,) float64 of each row: not finite where the row holds NaN or infinity."""
+    if isinstance(rows, Dense):
+        top, bottom = rows.values.max(axis=1).astype(np.float64), rows.values.min(axis=1).astype(np.float64)
+        largest: Array = np.maximum(top, -bottom)
+        return largest
+    assert isinstance(rows, Csr)
+    peaks = np.zeros(rows.n_rows)
+    filled = np.flatnonzero(np.diff(rows.indptr))
+    if filled.size:
+        peaks[filled] = np.maximum.reduceat(np.abs(rows.data.astype(np.float64)), rows.indptr[filled])
+    return peaks
+
+
+def _row(rows: Rows, i: int) -> tuple[Array, Array]:
+    """Columns and values of one row."""
+    if isinstance(rows, Dense):
+        return np.arange(rows.n_features), rows.values[i]
+    assert isinstance(rows, Csr)
+    span = slice(rows.indptr[i], rows.indptr[i + 1])
+    return rows.indices[span], rows.data[span]
+
+
+def _note_row(found: Scan, source: Source, row: int, content: tuple[Array, Array]) -> None:
+    columns, values = content
+    wrong = np.flatnonzero(~np.isfinite(values))
+    found.bad_values += wrong.size
+    if len(found.bad_rows) < SHOWN_ROWS:
+        shown = ", ".join(f"{columns[j]} ({values[j]})" for j in wrong[:SHOWN_COLUMNS])
+        more = f" and {wrong.size - SHOWN_COLUMNS} more" if wrong.size > SHOWN_COLUMNS else ""
+        found.bad_places.append(f"{source.place(row)}: columns {shown}{more}")
+    found.bad_rows.append(row)
+
+
+def _too_large(source: Source, row: int, peak: float, dtype: str) -> FeatureRange:
+    what = f"a value of size {peak:g} is too large: up to {LARGEST[dtype]:.3g} can be used in {dtype}"
+    return FeatureRange(what, source.place(row), "scale the features, or check where such values come from")
+
+
+def refuse_non_finite(scans: list[Scan]) -> None:
+    """Raise NonFiniteFeature, naming rows and columns, when any source holds NaN or infinity."""
+    n_rows, n_values = sum(len(found.bad_rows) for found in scans), sum(found.bad_values for found in scans)
+    if not n_rows:
+        return
+    places = [place for found in scans for place in found.bad_places][:SHOWN_ROWS]
+    more = f"; and {n_rows - len(places):,} more rows" if n_rows > len(places) else ""
+    what = f"{n_values:,} values in {n_rows:,} rows are not finite"
+    hint = "correct the source, or leave such rows out with --on-nonfinite drop-row"
+    raise NonFiniteFeature(what, "; ".join(places) + more, hint)
+
+
+def notes_of(scans: list[Scan]) -> list[Note]:
+    """What a scan has to say when nothing was refused."""
+    dropped, zero = sum(len(found.bad_rows) for found in scans), sum(found.zero_rows for found in scans)
+    notes = []
+    if dropped:
+        places = "; ".join([place for found in scans for place in found.bad_places][:SHOWN_ROWS])
+        more = f"; and {dropped - SHOWN_ROWS:,} more rows" if dropped > SHOWN_ROWS else ""
+        notes.append(Note("NonFiniteFeature", f"{dropped:,} rows were left out: {places}{more}", "warning"))
+    if zero:
+        notes.append(Note("ZeroRows", f"{zero:,} rows hold only zeros", "warning"))
+    return notes

@@ -1,0 +1,107 @@
+"""Writing a dataset store: block by block, from rows taken in the stored order."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline.dataset import (
+    COLUMNS,
+    FORMAT,
+    VERSION,
+    Note,
+    class_digest,
+    content_digest,
+    count_splits,
+    taxonomy_digest,
+)
+from pipeline.ingest.parts import Parts
+from tasks import io
+from tasks.classes import ClassTable
+from tasks.rows import Csr, Dense, Rows
+from tasks.rows.base import Array
+from tasks.taxonomy import Taxonomy
+
+
+@dataclass(frozen=True)
+class Content:
+    """Everything that a dataset will hold, decided before anything is written.
+
+    order (n_rows,) int64 source rows as they will be stored; y (n_source_rows,) int32; split (n_source_rows,) uint8
+    """
+
+    order: Array
+    y: Array
+    split: Array
+    classes: ClassTable
+    taxonomy: Taxonomy | None
+    block_rows: int
+    dtype: str
+    notes: list[Note]
+    made_from: dict[str, Any]
+
+
+def write_dataset(folder: Path, parts: Parts, content: Content, tick: Callable[[int], None]) -> None:
+    """Write the store into an existing folder; its attributes, with the content digest, come last."""
+    place = str(folder)
+    io.create_group(place, {"format": FORMAT, "version": VERSION})
+    digests: dict[str, Any] = {io.FEATURES: [], **{name: [] for name in COLUMNS}}
+    for block in _create(place, parts, content):
+        index = content.order[block.start : block.stop]
+        digests[io.FEATURES].append(_write_rows(block, parts.take(index, content.dtype)))
+        columns = {io.LABELS: content.y[index], io.SPLIT: content.split[index], io.ROW_ID: index}
+        for name, dtype in COLUMNS.items():
+            digests[name].append(io.write_column(place, name, block.start, columns[name].astype(dtype)))
+        tick(block.n_rows)
+    io.create_group(f"{place}/classes", {"ids": list(content.classes.ids), "names": list(content.classes.names)})
+    digests["classes"] = class_digest(content.classes)
+    _write_taxonomy(f"{place}/taxonomy", content.taxonomy)
+    digests["taxonomy"] = taxonomy_digest(content.taxonomy)
+    io.create_group(f"{place}/digests", digests)
+    io.write_attrs(place, _attributes(parts, content, content_digest(digests)))
+
+
+def _create(place: str, parts: Parts, content: Content) -> list[io.Block]:
+    create = io.create_csr if parts.body == Csr.body else io.create_dense
+    n_rows = len(content.order)
+    blocks = create(f"{place}/{io.FEATURES}", n_rows, parts.n_features, content.block_rows, content.dtype)
+    for name, dtype in COLUMNS.items():
+        io.create_column(place, name, n_rows, content.block_rows, dtype)
+    return blocks
+
+
+def _write_rows(block: io.Block, rows: Rows) -> str:
+    if isinstance(rows, Csr):
+        return io.write_csr(block, rows.data, rows.indices, rows.indptr)
+    assert isinstance(rows, Dense)
+    return io.write_dense(block, rows.values)
+
+
+def _write_taxonomy(place: str, taxonomy: Taxonomy | None) -> None:
+    if taxonomy is None:
+        return
+    io.create_group(place, {"names": list(taxonomy.names)})
+    for name, values in (("parent", taxonomy.parent), ("leaf_of_class", taxonomy.leaf_of_class)):
+        io.create_column(place, name, values.size, values.size, "int32")
+        io.write_column(place, name, 0, values.astype(np.int32))
+
+
+def _attributes(parts: Parts, content: Content, digest: str) -> dict[str, Any]:
+    return {
+        "n_rows": len(content.order),
+        "n_features": parts.n_features,
+        "n_classes": len(content.classes),
+        "block_rows": content.block_rows,
+        "body": parts.body,
+        "dtype": content.dtype,
+        "split_counts": count_splits(content.split[content.order]),
+        "has_taxonomy": content.taxonomy is not None,
+        "digest": digest,
+        "notes": [dataclasses.asdict(note) for note in content.notes],
+        "made_from": content.made_from,
+    }
