@@ -46,6 +46,10 @@ class Rows(ABC):
     def take(self, index: Array) -> Rows:
         """The rows at `index` (integers, any order, repeats allowed), in the same body."""
 
+    def part(self, start: int, stop: int) -> Rows:
+        """Rows start..stop-1 in the same body; a view where the body can give one."""
+        return self.take(np.arange(start, stop))
+
     @abstractmethod
     def decoded(self) -> Rows:
         """The same rows as `Dense` or `Csr`: what small batches are cut from, and what PQ codes stand for."""

@@ -34,6 +34,15 @@ def csr_add_transposed(data: Array, indices: Array, indptr: Array, residuals: Ar
                 row[c] += value * source[c]
 
 
+@numba.njit(cache=True, nogil=True)
+def csr_scatter(data: Array, indices: Array, indptr: Array, out: Array) -> None:
+    """out += X, (n_rows, n_features) of the dtype of `data`; entries of one place add up."""
+    for i in range(indptr.size - 1):
+        row = out[i]
+        for p in range(indptr[i], indptr[i + 1]):
+            row[indices[p]] += data[p]
+
+
 class Csr(Rows):
     """data (nnz,) float32 or float64; indices (nnz,) int32, ascending in a row; indptr (n_rows + 1,) int64."""
 
@@ -68,15 +77,35 @@ class Csr(Rows):
         where = np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], stops - starts)
         return Csr(self.data[where], self.indices[where], indptr, self.n_features)
 
+    def part(self, start: int, stop: int) -> Csr:
+        first, last = self.indptr[start], self.indptr[stop]
+        return Csr(
+            self.data[first:last], self.indices[first:last], self.indptr[start : stop + 1] - first, self.n_features
+        )
+
     def decoded(self) -> Csr:
         return self
 
     def to_array(self, dtype: type[np.floating[Any]] = np.float32) -> Array:
         out = np.zeros(self.shape, dtype)
-        owner = np.repeat(np.arange(self.n_rows), np.diff(self.indptr))
-        np.add.at(out, (owner, self.indices), self.data.astype(dtype, copy=False))
+        csr_scatter(self.data.astype(dtype, copy=False), self.indices, self.indptr, out)
         return out
 
     def squared_norms(self) -> Array:
         owner = np.repeat(np.arange(self.n_rows), np.diff(self.indptr))
         return np.bincount(owner, weights=self.data.astype(np.float64) ** 2, minlength=self.n_rows)
+
+
+def merged(data: Array, indices: Array, indptr: Array, n_features: int) -> Csr:
+    """Rows from entries in any order in their row: sorted, and entries of one place added up in the order given.
+
+    data (nnz,) float, indices (nnz,) integers in [0, n_features), indptr (n_rows + 1,) int64
+    """
+    owner = np.repeat(np.arange(indptr.size - 1, dtype=np.int64), np.diff(indptr))
+    place = owner * n_features + indices
+    order = np.argsort(place, kind="stable")
+    place = place[order]
+    firsts = np.flatnonzero(np.concatenate([[True], place[1:] != place[:-1]])) if place.size else place
+    added = np.add.reduceat(data[order], firsts) if place.size else data
+    starts = np.searchsorted(place[firsts], np.arange(indptr.size, dtype=np.int64) * n_features)
+    return Csr(added, (place[firsts] % n_features).astype(np.int32), starts.astype(np.int64), n_features)

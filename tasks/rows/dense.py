@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
 
 from tasks.rows.base import Array, Rows
+
+ROWS_AT_ONCE = 1024  # rows widened to another dtype at a time
 
 
 class Dense(Rows):
@@ -25,17 +28,35 @@ class Dense(Rows):
     def _as(self, dtype: Any) -> Array:
         return np.ascontiguousarray(self.values, dtype=dtype)
 
+    def _slices(self, dtype: Any) -> Iterator[tuple[slice, Array]]:
+        """All rows at once where they have the dtype; otherwise copies of ROWS_AT_ONCE rows."""
+        size = max(1, self.n_rows) if self.values.dtype == dtype else ROWS_AT_ONCE
+        for start in range(0, self.n_rows, size):
+            where = slice(start, start + size)
+            yield where, np.ascontiguousarray(self.values[where], dtype=dtype)
+
     def scores(self, weights: Array) -> Array:
-        return self._as(weights.dtype) @ weights
+        out = np.empty((self.n_rows, weights.shape[1]), weights.dtype)
+        for where, values in self._slices(weights.dtype):
+            np.matmul(values, weights, out=out[where])
+        return out
 
     def gradient(self, residuals: Array) -> Array:
-        return self._as(residuals.dtype).T @ residuals
+        out = np.zeros((self.n_features, residuals.shape[1]), residuals.dtype)
+        for where, values in self._slices(residuals.dtype):
+            out += values.T @ residuals[where]
+        return out
 
     def subtract_gradient(self, residuals: Array, step: float, weights: Array) -> None:
-        weights -= self._as(weights.dtype).T @ (residuals * weights.dtype.type(step))
+        factor = weights.dtype.type(step)
+        for where, values in self._slices(weights.dtype):
+            weights -= values.T @ (residuals[where] * factor)
 
     def take(self, index: Array) -> Dense:
         return Dense(self.values[index])
+
+    def part(self, start: int, stop: int) -> Dense:
+        return Dense(self.values[start:stop])
 
     def decoded(self) -> Dense:
         return self if self.values.dtype != np.float16 else Dense(self._as(np.float32))
@@ -44,5 +65,7 @@ class Dense(Rows):
         return self._as(dtype)
 
     def squared_norms(self) -> Array:
-        values = self._as(np.float64)
-        return np.einsum("ij,ij->i", values, values)
+        out = np.empty(self.n_rows)
+        for where, values in self._slices(np.float64):
+            out[where] = np.einsum("ij,ij->i", values, values)
+        return out

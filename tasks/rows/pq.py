@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
 
+from tasks.quantize.products import (
+    add_scores,
+    decode,
+    squared_norms,
+    subtract_products,
+    tables_pay,
+)
 from tasks.rows.base import Array, Rows
 from tasks.rows.dense import Dense
+
+ROWS_AT_ONCE = 1024  # rows decoded at a time
 
 
 class PqCodes(Rows):
@@ -23,24 +33,46 @@ class PqCodes(Rows):
     def nbytes(self) -> int:
         return int(self.codes.nbytes)
 
+    def _slices(self, dtype: Any) -> Iterator[tuple[slice, Array]]:
+        for start in range(0, self.n_rows, ROWS_AT_ONCE):
+            where = slice(start, start + ROWS_AT_ONCE)
+            yield where, decode(self.codes[where], self.codebooks, dtype)
+
     def scores(self, weights: Array) -> Array:
-        return self.decoded().scores(weights)
+        """By tables of codebook products (Algorithm 1) for many rows, by decoding slices for few."""
+        out = np.zeros((self.n_rows, weights.shape[1]), weights.dtype)
+        if tables_pay(self.n_rows, self.codebooks):
+            add_scores(self.codes, self.codebooks, weights, out)
+            return out
+        for where, values in self._slices(weights.dtype):
+            np.matmul(values, weights, out=out[where])
+        return out
 
     def gradient(self, residuals: Array) -> Array:
-        return self.decoded().gradient(residuals)
+        """By sums of residuals per code (Algorithm 2) for many rows, by decoding slices for few."""
+        out = np.zeros((self.n_features, residuals.shape[1]), residuals.dtype)
+        self.subtract_gradient(residuals, -1.0, out)
+        return out
 
     def subtract_gradient(self, residuals: Array, step: float, weights: Array) -> None:
-        self.decoded().subtract_gradient(residuals, step, weights)
+        factor = weights.dtype.type(step)
+        if tables_pay(self.n_rows, self.codebooks):
+            subtract_products(self.codes, self.codebooks, residuals, factor, weights)
+            return
+        for where, values in self._slices(weights.dtype):
+            weights -= values.T @ (residuals[where] * factor)
 
     def take(self, index: Array) -> PqCodes:
         return PqCodes(self.codes[index], self.codebooks)
+
+    def part(self, start: int, stop: int) -> PqCodes:
+        return PqCodes(self.codes[start:stop], self.codebooks)
 
     def decoded(self) -> Dense:
         return Dense(self.to_array())
 
     def to_array(self, dtype: type[np.floating[Any]] = np.float32) -> Array:
-        parts = self.codebooks[np.arange(self.codebooks.shape[0])[None, :], self.codes]
-        return np.ascontiguousarray(parts.reshape(self.shape), dtype=dtype)
+        return decode(self.codes, self.codebooks, dtype)
 
     def squared_norms(self) -> Array:
-        return self.decoded().squared_norms()
+        return squared_norms(self.codes, self.codebooks)

@@ -1,0 +1,206 @@
+"""Hierarchical feature hashing (HESHING, Zhao & Xing 2012): one table of weights that all classes share.
+
+score(x, y) = scale * sum over the nodes u of y's path, at level t, of <table[t], Phi(x, u)>,   scale = 1 / sqrt T.
+
+The root's share is the same for all classes, so it cancels in every comparison of classes and its optimal weights are 0
+(SPECS 1.5): the root is never scored and its row of the table never updated. Losses that compare a class with zero
+(one-vs-rest) therefore see no root either. FlatHash is one level, each class under its own seed, scale 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol, Self
+
+import numpy as np
+
+from tasks.fit.scorer import Parameters
+from tasks.hashing.flat import check_buckets
+from tasks.hashing.kernels import (
+    COLUMN,
+    FIRST,
+    LAST,
+    path_sums,
+    residuals_below,
+    sparse_node_scores,
+    sparse_subtract,
+    subtract_hashed,
+    unhash,
+)
+from tasks.hashing.murmur import mixed_keys
+from tasks.rows.base import Array, Rows
+from tasks.rows.csr import Csr
+
+ROWS_AT_ONCE = 1024  # rows decoded, and rows of node scores, at a time
+TILE_ELEMENTS = 2**19  # un-hashed weights held at a time (2 MB in float32)
+TILE_NODES = (16, 256)  # fewest and most nodes of a tile
+
+
+class NodeArrays(Protocol):
+    """What a taxonomy offers: nodes breadth-first, root first."""
+
+    @property
+    def node_seeds(self) -> Array: ...
+    @property
+    def parent(self) -> Array: ...
+    @property
+    def level(self) -> Array: ...
+    @property
+    def leaf_of_class(self) -> Array: ...
+
+
+@dataclass(frozen=True, eq=False)
+class HashedScorer:
+    """Scores linear in {"table": (n_levels, n_buckets)}; small and picklable: a few numbers per node.
+
+    node_seeds     (n_nodes,) uint32, breadth-first
+    parent         (n_nodes,) int32, -1 where a node has none
+    level          (n_nodes,) int32, 0-based
+    leaf_of_class  (n_classes,) int32
+    n_levels       levels of the deepest leaf (T): a leaf at level l stands at levels l..T-1 under the same seed
+    """
+
+    node_seeds: Array
+    parent: Array
+    level: Array
+    leaf_of_class: Array
+    n_levels: int
+    n_buckets: int
+    n_features: int
+    scale: float
+
+    def __post_init__(self) -> None:
+        check_buckets(self.n_buckets)
+        for name, dtype in (("node_seeds", np.uint32), ("parent", np.int32), ("level", np.int32)):
+            object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), dtype))
+        object.__setattr__(self, "leaf_of_class", np.ascontiguousarray(self.leaf_of_class, np.int32))
+
+    @classmethod
+    def hierarchical(cls, taxonomy: NodeArrays, n_buckets: int, n_features: int) -> Self:
+        """HESHING over a taxonomy."""
+        n_levels = int(np.max(taxonomy.level)) + 1
+        arrays = (taxonomy.node_seeds, taxonomy.parent, taxonomy.level, taxonomy.leaf_of_class)
+        return cls(*arrays, n_levels, n_buckets, n_features, float(1 / np.sqrt(n_levels)))
+
+    @classmethod
+    def flat(cls, class_seeds: Array, n_buckets: int, n_features: int) -> Self:
+        """FlatHash: class c is hashed under class_seeds[c], the id of its leaf."""
+        classes = np.arange(len(class_seeds), dtype=np.int32)
+        return cls(
+            class_seeds, np.full_like(classes, -1), np.zeros_like(classes), classes, 1, n_buckets, n_features, 1.0
+        )
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: self.__dict__[name] for name in self.__dataclass_fields__}
+
+    @property
+    def n_outputs(self) -> int:
+        return int(self.leaf_of_class.size)
+
+    @cached_property
+    def _nodes(self) -> Array:
+        """The scored nodes (n_scored, 4) int64 for the kernels: all but the root of a hierarchy."""
+        last = self.level.astype(np.int64)
+        last[self.leaf_of_class] = self.n_levels - 1
+        scored = np.flatnonzero(self.level >= min(1, self.n_levels - 1))
+        columns = (self.node_seeds, self.level, last, np.arange(self.parent.size))
+        nodes: Array = np.stack([column[scored].astype(np.int64) for column in columns], axis=1)
+        return nodes
+
+    def operations_per_row(self) -> float:
+        """Hashed dot products: one per scored node."""
+        return float(len(self._nodes))
+
+    def initial(self, dtype: type) -> Parameters:
+        """The table of zeros."""
+        return {"table": np.zeros((self.n_levels, self.n_buckets), dtype)}
+
+    def scores(self, parameters: Parameters, rows: Rows) -> Array:
+        """(n_rows, n_classes) in the dtype of the table."""
+        table = parameters["table"]
+        out = np.empty((rows.n_rows, self.n_outputs), table.dtype)
+        scale = table.dtype.type(self.scale)
+        start = 0
+        for part in _slices(rows):
+            node_scores = np.zeros((part.n_rows, self.parent.size), table.dtype)
+            self._score_nodes(table, part, node_scores)
+            path_sums(node_scores, self.parent, self.leaf_of_class, scale, out[start : start + part.n_rows])
+            start += part.n_rows
+        return out
+
+    def subtract(self, parameters: Parameters, rows: Rows, residuals: Array, step: float) -> None:
+        """table -= step * gradient of sum(residuals * scores), in place; nodes of residual exactly 0 are not touched."""
+        table = parameters["table"]
+        factor = table.dtype.type(step * self.scale)
+        start = 0
+        for part in _slices(rows):
+            given = residuals[start : start + part.n_rows].astype(table.dtype, copy=False)
+            self._subtract_nodes(table, part, residuals_below(given, self.parent, self.leaf_of_class, factor))
+            start += part.n_rows
+
+    def _score_nodes(self, table: Array, rows: Rows, out: Array) -> None:
+        """out[:, u] = <sum of the table's rows of u, Phi(row, u)> for every scored node u; out is zero before."""
+        sparse = isinstance(rows, Csr)
+        looked_up = rows.data.size if isinstance(rows, Csr) else self.n_features
+        values = rows.data.astype(table.dtype, copy=False) if isinstance(rows, Csr) else rows.to_array(table.dtype.type)
+        mixed = np.empty(0, np.uint32) if sparse else mixed_keys(self.n_features)
+        for nodes, source in self._lookups(table, looked_up):
+            if isinstance(rows, Csr):
+                sparse_node_scores(values, rows.indices, rows.indptr, nodes, source, out)
+                continue
+            for tile in self._tiles(nodes):
+                weights = np.empty((len(tile), self.n_features), table.dtype)
+                unhash(source, tile, mixed, weights)
+                out[:, tile[:, COLUMN]] = values @ weights.T
+
+    def _subtract_nodes(self, table: Array, rows: Rows, residuals: Array) -> None:
+        """residuals (n_rows, n_nodes), already times step and scale."""
+        nodes = self._nodes[residuals.any(axis=0)[self._nodes[:, COLUMN]]]
+        if isinstance(rows, Csr):
+            data = rows.data.astype(table.dtype, copy=False)
+            sparse_subtract(data, rows.indices, rows.indptr, nodes, residuals, table)
+            return
+        values, mixed = rows.to_array(table.dtype.type), mixed_keys(self.n_features)
+        for tile in self._tiles(nodes):
+            vectors = np.ascontiguousarray(residuals[:, tile[:, COLUMN]].T) @ values
+            subtract_hashed(vectors, tile, mixed, table)
+
+    def _lookups(self, table: Array, looked_up: int) -> Iterator[tuple[Array, Array]]:
+        """The scored nodes with the table their levels refer to.
+
+        A leaf above the last level needs the sum of the table's rows below it. With many look-ups it pays to form those
+        sums once for all buckets (`tails`); then one look-up serves for all levels. Both add from the last level up, so the
+        bits agree.
+        """
+        nodes = self._nodes
+        short = nodes[:, FIRST] < nodes[:, LAST]
+        if not short.any():
+            yield nodes, table
+            return
+        highest = int(nodes[short, FIRST].min())
+        saved = int((nodes[short, LAST] - nodes[short, FIRST]).sum()) * looked_up
+        if saved < (self.n_levels - highest) * self.n_buckets:
+            yield nodes, table
+            return
+        tails = np.array(table[highest:])
+        for level in range(len(tails) - 2, -1, -1):
+            tails[level] += tails[level + 1]
+        once = nodes[short]
+        once[:, FIRST] -= highest
+        once[:, LAST] = once[:, FIRST]
+        yield once, tails
+        yield nodes[~short], table
+
+    def _tiles(self, nodes: Array) -> Iterator[Array]:
+        fewest, most = TILE_NODES
+        size = min(most, max(fewest, TILE_ELEMENTS // max(1, self.n_features)))
+        for start in range(0, len(nodes), size):
+            yield nodes[start : start + size]
+
+
+def _slices(rows: Rows) -> Iterator[Rows]:
+    """Rows as `Csr` or `Dense` in parts of ROWS_AT_ONCE: what is decoded, and node scores, stay small."""
+    for start in range(0, rows.n_rows, ROWS_AT_ONCE):
+        yield rows.part(start, min(start + ROWS_AT_ONCE, rows.n_rows)).decoded()
