@@ -19,7 +19,7 @@ MOST_BUCKETS = 2**31 - 1
 
 @numba.njit(cache=True, nogil=True)
 def hash_dense(values: Array, seed: np.uint32, n_buckets: int, out: Array) -> None:
-    """out[i, h(j)] += xi(j) values[i, j]. values (n_rows, n_features) and out (n_rows, n_buckets) of one float dtype."""
+    """out[i, h(j)] += xi(j) values[i, j]; values (n_rows, n_features) and out (n_rows, n_buckets) of one dtype."""
     n_rows, n_features = values.shape
     words = np.empty(n_features, np.uint32)
     feature_words(mixed_keys(n_features), seed, n_buckets, words)

@@ -131,7 +131,7 @@ class HashedScorer:
         return out
 
     def subtract(self, parameters: Parameters, rows: Rows, residuals: Array, step: float) -> None:
-        """table -= step * gradient of sum(residuals * scores), in place; nodes of residual exactly 0 are not touched."""
+        """table -= step * gradient of sum(residuals * scores), in place; nodes of residual 0 are not touched."""
         table = parameters["table"]
         factor = table.dtype.type(step * self.scale)
         start = 0
@@ -171,11 +171,11 @@ class HashedScorer:
         """The scored nodes with the table their levels refer to.
 
         A leaf above the last level needs the sum of the table's rows below it. With many look-ups it pays to form those
-        sums once for all buckets (`tails`); then one look-up serves for all levels. Both add from the last level up, so the
-        bits agree.
+        sums once for all buckets (`tails`); then one look-up serves for all levels. Both add from the last level
+        up, so the bits agree.
         """
         nodes = self._nodes
-        short = nodes[:, FIRST] < nodes[:, LAST]
+        short: Array = np.less(nodes[:, FIRST], nodes[:, LAST])
         if not short.any():
             yield nodes, table
             return

@@ -1,11 +1,11 @@
 """Hashed dot products and their gradients, with every hash computed on the fly.
 
-The hashed matrix Phi is never stored. With the adjoint of Phi a node's block w of the table becomes a plain weight vector
-over the features, V[u, j] = xi^u(j) w[h^u(j)], and <w, Phi(x, u)> = <V[u], x>. A node at levels first..last (a leaf above
-the last level stands at all levels below it under the same id, SPECS 1.3) uses the sum of those rows of the table.
+The hashed matrix Phi is never stored. With the adjoint of Phi a node's block w of the table becomes a plain weight
+vector over the features, V[u, j] = xi^u(j) w[h^u(j)], and <w, Phi(x, u)> = <V[u], x>. A node at levels first..last (a
+leaf above the last level stands at all levels below it under the same id, SPECS 1.3) uses the sum of those rows.
 
-`nodes` is (n_nodes, 4) int64 with columns SEED, FIRST, LAST, COLUMN: hash seed, first and last row of the table, and the
-node's column in a matrix of node scores.
+`nodes` is (n_nodes, 4) int64 with columns SEED, FIRST, LAST, COLUMN: hash seed, first and last row of the table, and
+the node's column in a matrix of node scores.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def subtract_hashed(vectors: Array, nodes: Array, mixed: Array, table: Array) ->
 
 @numba.njit(cache=True, nogil=True)
 def sparse_node_scores(data: Array, indices: Array, indptr: Array, nodes: Array, table: Array, out: Array) -> None:
-    """out[i, COLUMN] += sum over the row's non-zeros of xi(j) x_ij * (sum over the node's levels of table[level, h(j)]).
+    """out[i, COLUMN] += sum over the row's non-zeros of xi(j) x_ij * (sum over the node's levels of table[., h(j)]).
 
     data (nnz,), indices (nnz,) int32, indptr (n_rows + 1,) int64; out (n_rows, all columns), dtype of the table
     """

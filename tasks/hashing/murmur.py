@@ -3,18 +3,23 @@
 A taxonomy node u seeds the hash of every feature index j, taken as its 4 little-endian bytes. Bucket and sign come from
 disjoint bits, otherwise features that collide would always add with the same relative sign (SPECS 1.2):
 
-    H = MurmurHash3_x86_32(le32(j), seed = u)     h^u(j) = (H & 0x7fffffff) mod m     xi^u(j) = -1 iff bit 31 of H is set
+    H = MurmurHash3_x86_32(le32(j), seed = u)    h^u(j) = (H & 0x7fffffff) mod m    xi^u(j) = -1 iff bit 31 of H is set
 
-The loops over features or nodes write `words`, bucket and sign in one uint32, into a buffer that stays in cache: hashing
-vectorises and the look-ups that follow do not. Products are formed in 64 bits and cut to 32 (they cannot overflow there); the compiler narrows them again.
+The loops over features or nodes write `words`, bucket and sign in one uint32, into a buffer that stays in cache:
+hashing vectorises, the look-ups that follow do not. Products are formed in 64 bits and cut to 32 (they cannot overflow
+there); the compiler narrows them again.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numba
 import numpy as np
 
 from tasks.rows.base import Array
+
+Word = Any  # np.uint32 inside kernels
 
 FIRST, SECOND = np.uint64(0xCC9E2D51), np.uint64(0x1B873593)  # c1 and c2 of the reference implementation
 ADDEND = np.uint64(0xE6546B64)
@@ -26,32 +31,32 @@ SIGN_BIT = np.uint32(0x80000000)
 
 
 @numba.njit(cache=True, nogil=True)
-def _times(value: np.uint32, factor: np.uint64) -> np.uint32:
+def _times(value: Word, factor: np.uint64) -> Word:
     """value * factor modulo 2^32."""
     return np.uint32((np.uint64(value) * factor) & LOW_BITS)
 
 
 @numba.njit(cache=True, nogil=True)
-def _rotated(value: np.uint32, left: np.uint32) -> np.uint32:
+def _rotated(value: Word, left: Word) -> Word:
     """value rotated left by `left` bits, 0 < left < 32."""
     return np.uint32(np.uint32(value << left) | np.uint32(value >> np.uint32(np.uint32(32) - left)))
 
 
 @numba.njit(cache=True, nogil=True)
-def mixed_key(key: np.uint32) -> np.uint32:
+def mixed_key(key: Word) -> Word:
     """The part of the hash that depends on the 4-byte key alone (k1): shared by all seeds."""
     return _times(_rotated(_times(key, FIRST), np.uint32(15)), SECOND)
 
 
 @numba.njit(cache=True, nogil=True)
-def _stirred(state: np.uint32, mixed: np.uint32) -> np.uint32:
+def _stirred(state: Word, mixed: Word) -> Word:
     """The hash state after one 4-byte word."""
     turned = _rotated(np.uint32(state ^ mixed), np.uint32(13))
     return np.uint32((np.uint64(turned) * FIVE + ADDEND) & LOW_BITS)
 
 
 @numba.njit(cache=True, nogil=True)
-def _finished(state: np.uint32) -> np.uint32:
+def _finished(state: Word) -> Word:
     """The finaliser (fmix32)."""
     h = _times(np.uint32(state ^ np.uint32(state >> np.uint32(16))), FINAL_FIRST)
     h = _times(np.uint32(h ^ np.uint32(h >> np.uint32(13))), FINAL_SECOND)
@@ -59,19 +64,19 @@ def _finished(state: np.uint32) -> np.uint32:
 
 
 @numba.njit(cache=True, nogil=True)
-def seeded(mixed: np.uint32, seed: np.uint32) -> np.uint32:
+def seeded(mixed: Word, seed: Word) -> Word:
     """The hash of a 4-byte key from its `mixed_key` and a seed."""
     return _finished(np.uint32(_stirred(seed, mixed) ^ np.uint32(4)))
 
 
 @numba.njit(cache=True, nogil=True)
-def murmur3_u32(key: int, seed: int) -> np.uint32:
+def murmur3_u32(key: int, seed: int) -> Word:
     """MurmurHash3_x86_32 of the 4 little-endian bytes of `key`, both in [0, 2^32)."""
     return seeded(mixed_key(np.uint32(key)), np.uint32(seed))
 
 
 @numba.njit(cache=True, nogil=True)
-def murmur3_bytes(data: Array, seed: int) -> np.uint32:
+def murmur3_bytes(data: Array, seed: int) -> Word:
     """MurmurHash3_x86_32 of data (n_bytes,) uint8 under a seed in [0, 2^32)."""
     state = np.uint32(seed)
     n_words = data.size // 4
@@ -89,7 +94,7 @@ def murmur3_bytes(data: Array, seed: int) -> np.uint32:
 
 
 @numba.njit(cache=True, nogil=True)
-def _remainder(dividend: np.uint32, divisor: int, inverse: float) -> np.uint32:
+def _remainder(dividend: Word, divisor: int, inverse: float) -> Word:
     """dividend mod divisor for a 31-bit dividend; inverse = 1 / divisor. Vectorises, where a division does not.
 
     The quotient in float64 is at most one off, which the last line repairs: the result is exact.
@@ -122,7 +127,7 @@ def _reduce_words(words: Array, n_buckets: int) -> None:
 
 
 @numba.njit(cache=True, nogil=True)
-def feature_words(mixed: Array, seed: np.uint32, n_buckets: int, words: Array) -> None:
+def feature_words(mixed: Array, seed: Word, n_buckets: int, words: Array) -> None:
     """words[i] = bucket | sign bit of many features under one seed.
 
     mixed, words (n,) uint32: `mixed_key` of each feature index, and the result; n_buckets in [1, 2^31)
@@ -133,23 +138,23 @@ def feature_words(mixed: Array, seed: np.uint32, n_buckets: int, words: Array) -
 
 
 @numba.njit(cache=True, nogil=True)
-def node_words(mixed: np.uint32, seeds: Array, n_buckets: int, words: Array) -> None:
-    """words[u] = bucket | sign bit of one feature (its `mixed_key`) under many seeds; seeds, words (n_nodes,) uint32."""
+def node_words(mixed: Word, seeds: Array, n_buckets: int, words: Array) -> None:
+    """words[u] = bucket | sign bit of one feature (its `mixed_key`) under many seeds; both (n_nodes,) uint32."""
     for u in range(seeds.size):
         words[u] = seeded(mixed, seeds[u])
     _reduce_words(words[: seeds.size], n_buckets)
 
 
 @numba.njit(cache=True, nogil=True)
-def bucket_of(word: np.uint32) -> np.uint64:
+def bucket_of(word: Word) -> np.uint64:
     """h^u(j) of a word; unsigned, so that an index needs no check for negative values."""
     return np.uint64(word & BUCKET_BITS)
 
 
 @numba.njit(cache=True, nogil=True)
-def is_negative(word: np.uint32) -> bool:
+def is_negative(word: Word) -> bool:
     """Whether xi^u(j) = -1."""
-    return word >= SIGN_BIT
+    return bool(word >= SIGN_BIT)
 
 
 def hash_tables(seeds: Array, n_features: int, n_buckets: int) -> tuple[Array, Array]:

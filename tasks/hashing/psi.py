@@ -13,7 +13,7 @@ def psi(values: Array, path_seeds: Array, n_buckets: int) -> Array:
     """Psi(x, y) = (1 / sqrt T) [Phi(x, u_1); ...; Phi(x, u_T)] of rows for one class.
 
     values      (n_rows, n_features) float
-    path_seeds  (n_levels,) seeds of the nodes root..leaf, the leaf repeated to the last level; FlatHash is the path (leaf,)
+    path_seeds  (n_levels,) seeds of the nodes root..leaf, the leaf repeated to the last level; (leaf,) for FlatHash
     returns     (n_rows, n_levels, n_buckets), dtype of the values
     """
     blocks = [hash_rows(Dense(values), int(u), n_buckets).to_array(values.dtype.type) for u in path_seeds]

@@ -1,8 +1,8 @@
 """The nearest centroid of every sub-vector: the loop under both training and encoding.
 
 |x - c|^2 and |c|^2 - 2 <x, c> have the same smallest c. Distances are float32. A tile of rows is turned so that one
-coordinate of all its rows is contiguous; then distances, comparisons and least-so-far run over the rows of the tile, which
-the compiler turns into vectors. Ties go to the lowest centroid.
+coordinate of all its rows is contiguous; then distances, comparisons and least-so-far run over the rows of the tile,
+which the compiler turns into vectors. Ties go to the lowest centroid.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class EncodeReport:
 
 
 def _eligible(block: Block, dataset: str) -> Array:
-    """Rows of the block (int64, ascending) that may be learnt from: those of the dataset's training split; all for ""."""
+    """Rows of the block (int64, ascending) that may be learnt from: the dataset's training split; all for ""."""
     if not dataset:
         return np.arange(block.n_rows)
     return np.flatnonzero(read_split(dataset, block.start, block.stop) == TRAIN)

@@ -1,9 +1,9 @@
 """k-means in every subspace at once, as sums over blocks of rows (Lloyd's algorithm; Harchaoui et al. 2012, section 4).
 
-A round broadcasts the codebooks, adds up `CodebookSums` over the blocks in float64, and moves every centroid to its mean.
-A centroid that no row chose moves beside the centroid with the largest sum of squared errors, by a seeded step of a tenth
-of that cluster's spread, so that both share its rows in the next round; where no cluster has an error (fewer distinct
-sub-vectors than centroids) it stays. Ties go to the lowest centroid.
+A round broadcasts the codebooks, adds up `CodebookSums` over the blocks in float64, and moves every centroid to its
+mean. A centroid that no row chose moves beside the centroid with the largest sum of squared errors, by a seeded step of
+a tenth of that cluster's spread, so that both share its rows in the next round; where no cluster has an error (fewer
+distinct sub-vectors than centroids) it stays. Ties go to the lowest centroid.
 """
 
 from __future__ import annotations

@@ -53,10 +53,10 @@ class PqParams:
 
     @property
     def n_centroids(self) -> int:
-        return 2**self.bits
+        return 1 << self.bits
 
     def resolve(self, n_features: int) -> int:
-        """The number of subquantizers for rows of this width. Raises PQShape naming the nearest values that divide it."""
+        """The number of subquantizers for rows of this width. Raises PQShape with the nearest values that divide it."""
         if self.subquantizers is None:
             width = max(w for w in range(1, WIDEST_DEFAULT + 1) if n_features % w == 0)
             return n_features // width

@@ -44,9 +44,7 @@ def add_table_rows(codes: Array, tables: Array, out: Array) -> None:
     n_group = codes.shape[1]
     for i in range(codes.shape[0]):
         target = out[i]
-        for q in range(
-            0, n_group - 3, 4
-        ):  # four at a time, so that the sum is loaded and stored once for four look-ups
+        for q in range(0, n_group - 3, 4):  # four at a time: the sum is loaded and stored once for four look-ups
             first, second = tables[q, codes[i, q]], tables[q + 1, codes[i, q + 1]]
             third, fourth = tables[q + 2, codes[i, q + 2]], tables[q + 3, codes[i, q + 3]]
             for c in range(target.size):
@@ -86,7 +84,7 @@ def tables_pay(n_rows: int, codebooks: Array) -> bool:
     row takes `width` multiply-adds.
     """
     _, n_centroids, width = codebooks.shape
-    return n_rows * (width - LOOKUP_COST) > n_centroids * width
+    return bool(n_rows * (width - LOOKUP_COST) > n_centroids * width)
 
 
 def _groups(n_subquantizers: int, n_outputs: int) -> Iterator[tuple[slice, slice]]:

@@ -32,7 +32,7 @@ class Rows(ABC):
 
     @abstractmethod
     def scores(self, weights: Array) -> Array:
-        """X W: weights (n_features, n_outputs) float32 or float64 -> (n_rows, n_outputs) in the dtype of the weights."""
+        """X W: weights (n_features, n_outputs) float32 or float64 -> (n_rows, n_outputs), dtype of the weights."""
 
     @abstractmethod
     def gradient(self, residuals: Array) -> Array:
