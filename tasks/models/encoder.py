@@ -9,6 +9,7 @@ import numpy as np
 
 from tasks.models.errors import ModelFormat
 from tasks.models.slices import check_width, slices
+from tasks.quantize.pq import encode
 from tasks.rows import PqCodes
 from tasks.rows.base import Array, Rows
 
@@ -43,8 +44,6 @@ class PqEncoder:
         """Codes of raw rows; rows that are codes already stay as they are. Raises ColumnMismatch."""
         if rows.body == "pq":
             return rows
-        from tasks.quantize.pq import encode
-
         n_subquantizers, _, width = self.codebooks.shape
         check_width(rows, n_subquantizers * width, "pq encoder of the")
         codes = np.empty((rows.n_rows, n_subquantizers), np.uint8)

@@ -60,7 +60,8 @@ class Scores:
         """The numbers of metrics.json that predictions alone give; empty when no row is labelled.
 
         topK is given when predictions name at least K classes, or all there are. `speedup` is one-vs-rest's cost over
-        the model's own; `hier_per_error` is the mean height given an error (SPECS 1.8).
+        the model's own, left out for a model that evaluates nothing; `hier_per_error` is the mean height given an
+        error (SPECS 1.8).
         """
         if not self.rows:
             return {}
@@ -76,9 +77,10 @@ class Scores:
             "hier_err": hier_err,
             "hier_per_error": hierarchical_to_flat(hier_err, 1 - top1),
             "test_ops_per_row": test_ops,
-            "speedup": speedup(self.n_classes, test_ops),
             "test_rows": self.rows,
         }
+        if test_ops:
+            numbers["speedup"] = speedup(self.n_classes, test_ops)
         return numbers | self._per_depth()
 
     def _per_depth(self) -> dict[str, float]:

@@ -20,11 +20,12 @@ from tasks.models.base import Ranking
 from tasks.models.blocks import cached_model, predict_block
 from tasks.models.errors import ColumnMismatch, ModelDamaged, ModelMissing, PredictionsDamaged
 from tasks.models.evaluate import Scores, evaluate_part
-from tasks.models.folder import ClassTable, load_model, save_model
+from tasks.models.folder import ClassTable, load_model, save_model, verify_model
 from tasks.models.linear import LinearModel
 from tasks.models.parquet import TableWriter
 from tasks.models.predictions import join_parts, read_part, write_part
 from tasks.models.selection import TEST, Selected, Selection
+from tasks.rows import Dense
 from tasks.sums import tree_sum
 from tests.naive import models as naive
 
@@ -372,3 +373,42 @@ def test_tree_predictions_give_loss_and_ambiguity_per_depth(tmp_path: Path) -> N
     assert metrics["ambiguity_depth_0"] == pytest.approx((1 / 3 + 1 / 3 + 2 / 3 + 2 / 3) / 4)
     assert metrics["ambiguity_depth_1"] == pytest.approx(1 / 2)
     assert metrics["speedup"] == pytest.approx(3 / 4)
+
+
+def test_a_model_that_evaluates_nothing_has_no_speedup(tmp_path: Path) -> None:
+    selected, ranking = ranking_of(9)
+    write_part(tmp_path / "part", selected, replace(ranking, evaluations=np.zeros(9, np.int32)))
+    metrics = evaluate_part(tmp_path / "part", N_CLASSES).metrics()
+    assert metrics["test_ops_per_row"] == 0
+    assert "speedup" not in metrics
+
+
+def test_a_saved_tree_predicts_with_its_paths(tmp_path: Path, dataset: str) -> None:
+    from tasks.trees.tree import Split, assemble
+
+    random = np.random.default_rng(3)
+    everything, first = np.arange(N_CLASSES, dtype=np.int32), np.arange(4, dtype=np.int32)
+    root = Split(
+        everything,
+        np.stack([everything < 4, everything >= 3]),
+        random.normal(size=(N_FEATURES, 2)).astype(np.float32),
+        np.zeros(2, np.float32),
+    )
+    left = Split(first, np.eye(4, dtype=bool), random.normal(size=(N_FEATURES, 4)).astype(np.float32), np.ones(4))
+    tree = assemble({(): root, (0,): left}, N_FEATURES, N_CLASSES, {"branching": 2}, everything)
+    names = tuple("abcdefg")
+    digest = save_model(tmp_path / "tree", tree, ClassTable(names, names))
+    assert verify_model(tmp_path / "tree") == digest
+    (tmp_path / "parts").mkdir()
+    for block in io.blocks_of(f"{dataset}/X"):
+        predict_block(block, str(tmp_path / "tree"), 5, str(tmp_path / "parts"), Selection(dataset))
+    join_parts(sorted((tmp_path / "parts").iterdir()), tmp_path / "all")
+    found = read_part(tmp_path / "all").ranking
+    expected = tree.rank(Dense(values()), 5)
+    np.testing.assert_array_equal(found.classes, expected.classes)
+    np.testing.assert_array_equal(found.path, expected.path)
+    np.testing.assert_array_equal(found.evaluations, expected.evaluations)
+    assert set(found.evaluations.tolist()) == {2, 6}
+    sets = {"offsets": tree.offsets, "classes": tree.classes}
+    metrics = evaluate_part(tmp_path / "all", N_CLASSES, TREE, sets).metrics()
+    assert {"loss_depth_0", "loss_depth_1", "ambiguity_depth_0", "ambiguity_depth_1"} <= set(metrics)
