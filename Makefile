@@ -30,7 +30,7 @@ $(READY): requirements.lock pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found: install Python 3.11, or name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if v == (3, 11) else f"the lock file is for Python 3.11, $(PYTHON) is {v[0]}.{v[1]}")'
 	@echo "== environment in $(VENV) ($(PYTHON))"
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv $(VENV)
 	@echo "== installing the locked packages, hashes checked (a few minutes the first time)"
 	@$(BIN)/python -m pip install --quiet --prefer-binary --no-deps --require-hashes -r requirements.lock
 	@echo "== installing labelgrove"
