@@ -101,7 +101,11 @@ def _open(path: str) -> Any:
 
 def _open_node(path: str) -> Any:
     node = zarr.open(path, mode="r+", zarr_format=3)
-    return node.with_config({"write_empty_chunks": True}) if isinstance(node, zarr.Array) else node
+    if not isinstance(node, zarr.Array):
+        return node
+    if min(node.chunks) < 1:
+        raise ValueError(f"chunks of shape {node.chunks}")
+    return node.with_config({"write_empty_chunks": True})
 
 
 def read_attrs(path: str) -> dict[str, Any]:
