@@ -1,0 +1,178 @@
+"""A tree grown over the pool: wide nodes by blocks, one after another; all others whole, as their parents finish."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeline.oracles import FileCheckpoint
+from pipeline.pool import Pool
+from tasks.fit.average import ModelSum
+from tasks.fit.blocks import make_partitions
+from tasks.fit.fit import FitResult, fit
+from tasks.fit.problem import SgdProblem, StepTrial
+from tasks.fit.scorer import Parameters
+from tasks.io import Block
+from tasks.rows.base import Array
+from tasks.trees.blocks import (
+    NodeTask,
+    Routed,
+    WideNode,
+    block_row_bytes,
+    grow_whole,
+    node_centroids,
+    node_class_counts,
+    node_counts,
+    node_routes,
+    node_sgd,
+    node_step,
+)
+from tasks.trees.label_tree import Grown, grow_node
+from tasks.trees.local import tree_of
+from tasks.trees.place import Ground, Summary, classes_at, finished, read_grown, write_done
+from tasks.trees.tree import LabelTree, Path
+
+Log = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Field:
+    """The blocks on which a tree grows: those with training rows, and those with training or validation rows."""
+
+    train: Sequence[Block]
+    judged: Sequence[Block]
+
+
+class PoolNode:
+    """A wide node: its sums are over blocks (see `tasks.trees.label_tree.Node`).
+
+    Every fit keeps a checkpoint a round in the node's folder, so an interrupted node continues where it was.
+    """
+
+    def __init__(self, node: WideNode, field: Field, pool: Pool) -> None:
+        self.node, self.field, self.pool = node, field, pool
+        self.label = node.ground.place(node.path).replace("/", "_")
+        self.classes = classes_at(node.ground, node.path)
+        counts = pool.sum(node_class_counts, field.judged, node, name=f"classes_{self.label}")
+        self.without = np.asarray(counts[1] == 0)
+
+    def learn(self, children: Array, start: Parameters | None, alternation: int) -> FitResult:
+        """See `Node.learn`."""
+        oracle = NodeOracle(self, children, alternation)
+        problem = self.node.problem(children, alternation)
+        progress = self.node.ground.node_folder(self.node.path) / f"progress-{alternation}"
+        return fit(problem, oracle, start, FileCheckpoint(progress))
+
+    def counts(self, weights: Parameters) -> Array:
+        """See `Node.counts`."""
+        total: Array = self.pool.sum(
+            node_counts, self.field.judged, self.node, weights, self.without, name=f"count_{self.label}"
+        )
+        return total
+
+    def centroids(self) -> Array:
+        """See `Node.centroids`."""
+        sums = self.pool.sum(node_centroids, self.field.train, self.node, name=f"centroids_{self.label}")
+        means: Array = sums.means()
+        return means
+
+    def route(self, grown: Grown) -> Routed:
+        """Send every row to its child, block by block."""
+        found: Routed = self.pool.sum(
+            node_routes,
+            self.field.judged,
+            self.node,
+            grown.split.parameters(),
+            grown.split.children,
+            name=f"route_{self.label}",
+        )
+        return found
+
+
+class NodeOracle:
+    """Rounds of one fit at a wide node (see `tasks.fit.fit.Oracle`); the partition travels as a file."""
+
+    def __init__(self, node: PoolNode, children: Array, alternation: int) -> None:
+        self.node, self.children, self.alternation = node, children, alternation
+
+    def trial(self, problem: SgdProblem) -> StepTrial:  # noqa: ARG002 - the tasks make the problem themselves
+        """See `Oracle.trial`."""
+        blocks = tuple(self.node.field.train)
+        name = f"step_{self.node.label}"
+        found: StepTrial = self.node.pool.map(
+            node_step, [blocks], self.node.node, self.children, self.alternation, name=name
+        )[0]
+        return found
+
+    def round(self, problem: SgdProblem, parameters: Parameters, round_index: int) -> ModelSum:
+        """See `Oracle.round`."""
+        total: ModelSum = self.node.pool.sum(
+            node_sgd,
+            make_partitions(self.node.field.train, problem.params.partitions),
+            parameters,
+            self.node.node,
+            self.children,
+            self.alternation,
+            problem.settled(),
+            round_index,
+            name=f"sgd_{self.node.label}",
+        )
+        return total
+
+
+def grow_tree(ground: Ground, field: Field, n_train: int, pool: Pool, log: Log = lambda _: None) -> LabelTree:
+    """The label tree of a dataset; what an interrupted attempt has finished is checked and kept.
+
+    ground.params must be settled; n_train is the number of training rows. The same bits for any pool and any faults.
+    """
+    row_bytes = pool.map(block_row_bytes, field.train[:1], name=f"measure_{ground.name}")[0]
+    wide, whole, grown = [NodeTask((), n_train)], [], list[Path]()
+    while wide:
+        task = wide.pop(0)
+        if ground.params.trained_whole(task.path, task.n_rows, row_bytes):
+            whole.append(task)
+            continue
+        log(f"node {task.label}: {task.n_rows:,} training rows, by blocks")
+        summary = grow_wide(WideNode(ground, task.path), field, pool)
+        grown.append(task.path)
+        wide += tasks_below(ground, task.path, summary)
+
+    def expand(task: NodeTask, summary: Summary) -> list[NodeTask]:
+        grown.append(task.path)
+        return tasks_below(ground, task.path, summary)
+
+    log(f"{len(whole)} nodes and all below them, each whole")
+    pool.unfold(grow_whole, whole, expand, ground, name=f"grow_{ground.name}")
+    return tree_of(
+        {path: read_grown(ground, path) for path in grown}, ground.n_features, ground.n_classes, ground.params
+    )
+
+
+def grow_wide(node: WideNode, field: Field, pool: Pool) -> Summary:
+    """Train one node by blocks; a node that was finished before is only checked."""
+    ground, path = node.ground, node.path
+    done = finished(ground, path)
+    if done is not None:
+        return done
+    oracle = PoolNode(node, field, pool)
+    grown = grow_node(oracle, ground.params, ground.seed, path)
+    n_children = len(grown.split.children)
+    routed = Routed((), np.zeros((n_children, 2), np.int64))
+    if ground.params.kind_of(oracle.classes.size, len(path)) != "full":
+        routed = oracle.route(grown)
+    summary = write_done(ground, path, grown, dict(routed.digests), routed.counts)
+    for progress in ground.node_folder(path).glob("progress-*"):
+        shutil.rmtree(progress, ignore_errors=True)
+    return summary
+
+
+def tasks_below(ground: Ground, path: Path, summary: Summary) -> list[NodeTask]:
+    """The children of a finished node that are to be split in turn: with two classes or more, and training rows."""
+    return [
+        NodeTask((*path, q), n_rows)
+        for q, (n_classes, n_rows) in enumerate(summary.children)
+        if n_rows and ground.params.kind_of(n_classes, len(path) + 1) != "leaf"
+    ]

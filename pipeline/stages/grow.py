@@ -1,0 +1,120 @@
+"""Train a label tree: nodes grow over the pool as their parents finish, and end in `model/` of the step."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+from pipeline.config import LabelTree as LabelTreeSection
+from pipeline.dataset import Dataset
+from pipeline.node_oracle import Field, grow_tree
+from pipeline.stage import Estimate, Facts, Made, Stage, Work
+from pipeline.stages.train import MEGABYTE, check_rows, inputs_of, model_facts, save, train_step
+from tasks.io import Block
+from tasks.sums import FAN_IN
+from tasks.trees.params import LabelTreeParams
+from tasks.trees.place import Ground
+from tasks.trees.tree import LabelTree
+
+NODES = "nodes"  # folder of the growing tree, within the step's progress: gone when the step is finished
+ROUTE_BYTES = 12  # of one row at one depth
+
+
+def tree_params(learner: LabelTreeSection, n_classes: int) -> LabelTreeParams:
+    """The parameters of a label tree, of the keys of its section, settled. Raises ParamError, TreeShape."""
+    known = {field.name for field in fields(LabelTreeParams)}
+    given = {key: value for key, value in learner.model_dump().items() if key in known}
+    return LabelTreeParams(**given).settled(n_classes)
+
+
+@dataclass(frozen=True)
+class GrowStage(Stage):
+    """Train one label tree."""
+
+    learner: LabelTreeSection
+
+    @classmethod
+    def of(cls, learner: LabelTreeSection, dataset: Dataset) -> Self:
+        """Raises ParamError and TreeShape when a parameter does not fit, NoTrainingRows without training rows."""
+        tree_params(learner, dataset.n_classes)
+        check_rows(learner, dataset)
+        return cls(learner)
+
+    @property
+    def name(self) -> str:
+        return train_step(self.learner.name)
+
+    def settings(self) -> dict[str, Any]:
+        return self.learner.model_dump(mode="json")
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return inputs_of(self.learner)
+
+    @property
+    def reads_rows(self) -> bool:
+        return True
+
+    def estimate(self, facts: Facts) -> Estimate:
+        dataset, rows = facts.dataset, self.learner.rows
+        params = tree_params(self.learner, dataset.n_classes)
+        block_bytes = facts.block_bytes[rows]
+        n_train = dataset.split_counts["train"]
+        n_judged = n_train + dataset.split_counts["validation"]
+        row_bytes = block_bytes / max(1, min(dataset.block_rows, dataset.n_rows))
+        held = min(n_train * row_bytes, float(params.whole_node_bytes))
+        widest = (
+            dataset.n_classes if params.kind_of(dataset.n_classes, 0) == "full" else self._children(params, dataset)
+        )
+        model = 4 * (dataset.n_features + 1) * widest
+        batch = 4 * 1024 * (facts.row_floats[rows] + 3 * widest)
+        whole = int(2.2 * held * n_judged / max(1, n_train)) + 64 * n_judged
+        task = 2 * block_bytes + whole + 5 * model + batch + 64 * MEGABYTE
+        weights = 4 * dataset.n_features * (widest * params.depth + 2 * dataset.n_classes)
+        disk = 2 * weights + ROUTE_BYTES * n_judged * params.depth + MEGABYTE
+        tasks = params.alternations * params.rounds * params.partitions + widest * max(1, params.depth - 1)
+        return Estimate(max(task, (FAN_IN + 2) * model), disk, tasks)
+
+    def _children(self, params: LabelTreeParams, dataset: Dataset) -> int:
+        """Children of the widest node: Q, or the classes that are left at a full split with room for uneven ones."""
+        share = params.ambiguity if params.ambiguity is not None else 1.0
+        left = min(float(dataset.n_classes), 4 * share ** (params.depth - 1) * dataset.n_classes)
+        return max(params.branching or 2, int(left))
+
+    def run(self, work: Work) -> Made:
+        started = time.perf_counter()
+        dataset = work.dataset
+        ground = Ground(
+            dataset=dataset.path,
+            rows=work.blocks(self.learner.rows)[0].store,
+            folder=str(work.folder / "progress" / NODES),
+            params=tree_params(self.learner, dataset.n_classes),
+            seed=work.seed,
+            name=self.learner.name,
+            n_features=dataset.n_features,
+            n_classes=dataset.n_classes,
+        )
+        n_train = dataset.split_counts["train"]
+        tree = grow_tree(ground, field_of(work, self.learner.rows), n_train, work.pool)
+        digest = save(self.learner, work, tree, {"operations": tree.facts["operations"]})
+        facts = {**model_facts(tree, float(tree.facts["operations"]), n_train), **tree_facts(tree)}
+        return Made(digest, facts, {"seconds": time.perf_counter() - started})
+
+
+def field_of(work: Work, rows: str) -> Field:
+    """The blocks that hold training rows, and those that hold training or validation rows: ingest puts these first."""
+    last = work.dataset.split_counts["train"] + work.dataset.split_counts["validation"]
+    judged: list[Block] = [block for block in work.blocks(rows) if block.start < last]
+    return Field(work.train_blocks(rows), judged)
+
+
+def tree_facts(tree: LabelTree) -> dict[str, Any]:
+    """What the report says of a tree: its shape, and what was settled for it."""
+    shape = tree.header()["tree"]["shape"]
+    return {
+        "shape": shape,
+        "nodes": int(tree.n_nodes),
+        "leaves": int((tree.n_children == 0).sum()),
+        **{name: tree.facts[name] for name in ("branching", "depth", "ambiguity", "loss")},
+    }

@@ -1,0 +1,197 @@
+"""The parts of a growing label tree that travel: a small node whole, or one block's share of a wide node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tasks.fit.average import ModelSum
+from tasks.fit.blocks import Partition, choose_step, sgd_partition
+from tasks.fit.problem import SgdProblem, StepTrial
+from tasks.fit.scorer import Parameters
+from tasks.fit.targets import TRAIN, VALIDATION
+from tasks.io import Block, blocks_of, read_rows
+from tasks.rows.base import Array
+from tasks.trees.balance import ClassSums, class_sums
+from tasks.trees.gather import gather
+from tasks.trees.label_tree import grow_node
+from tasks.trees.local import (
+    Labelled,
+    LocalNode,
+    classes_held,
+    count_routes,
+    node_name,
+    node_problem,
+    routes,
+    stand_ins_of,
+)
+from tasks.trees.place import (
+    PARTS,
+    WHOLE,
+    Ground,
+    Members,
+    Summary,
+    classes_at,
+    finished,
+    members,
+    members_of_block,
+    piece_of,
+    write_done,
+    write_piece,
+)
+from tasks.trees.tree import Path, Split
+
+# ---- nodes that are trained whole --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTask:
+    """One node to train: its place in the tree and its training rows."""
+
+    path: Path
+    n_rows: int
+
+    @property
+    def label(self) -> str:
+        return node_name(self.path)
+
+
+def grow_whole(task: NodeTask, ground: Ground) -> Summary:
+    """Train one node, route its rows, write its folder; a node that was finished before is only checked."""
+    done = finished(ground, task.path)
+    if done is not None:
+        return done
+    classes = classes_at(ground, task.path)
+    who = [members(ground, task.path, part) for part in PARTS]
+    blocks = blocks_of(ground.rows)
+    train, judges = (Labelled(gather(blocks, one.block, one.offset), one.label) for one in who)
+    node = LocalNode(classes, train, judges, ground.params, ground.seed, ground.place(task.path))
+    grown = grow_node(node, ground.params, ground.seed, task.path)
+    gone = [routes(part.rows, grown.split.parameters()) for part in (train, judges)]
+    if ground.params.kind_of(classes.size, len(task.path)) == "full":
+        return write_done(ground, task.path, grown, {}, np.zeros((len(grown.split.children), 2), np.int64))
+    chosen = [kept(one, child, grown.split) for one, child in zip(who, gone, strict=True)]
+    digest = write_piece(ground, task.path, WHOLE, chosen, len(grown.split.children))
+    return write_done(ground, task.path, grown, {WHOLE: digest}, routed_counts(chosen, grown.split))
+
+
+def kept(who: Members, child: Array, split: Split) -> tuple[Members, Array]:
+    """The members whose class is in the child they go to, and that child."""
+    column = np.searchsorted(split.classes, who.label)
+    stays = split.children[child, column]
+    return Members(who.block[stays], who.offset[stays], who.label[stays]), child[stays]
+
+
+def routed_counts(chosen: list[tuple[Members, Array]], split: Split) -> Array:
+    """(Q, 2) int64: training and validation rows that each child keeps."""
+    n_children = len(split.children)
+    return np.stack([np.bincount(child, minlength=n_children) for _, child in chosen], axis=1)
+
+
+def block_row_bytes(block: Block) -> float:
+    """Bytes of a row of a block, as held in memory."""
+    return read_rows(block).nbytes / max(1, block.n_rows)
+
+
+# ---- nodes that are trained by blocks ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class WideNode:
+    """A node to which many blocks contribute: where it grows and its place in the tree."""
+
+    ground: Ground
+    path: Path
+
+    def problem(self, children: Array, alternation: int) -> SgdProblem:
+        """OP2 for a partition (Q, K) bool, over the node's training rows whose class some child holds."""
+        name = f"{self.ground.place(self.path)}/{alternation}"
+        problem = node_problem(self.ground.n_features, children, self.ground.params, self.ground.seed, name)
+        return replace(problem, targets=NodeTargets(self, classes_held(children)))
+
+    def columns(self, part: int, block: Block) -> tuple[Array, Array]:
+        """(offset, class column) of the node's rows of one part in one block."""
+        offset, label = members_of_block(self.ground, self.path, part, block)
+        return offset, np.searchsorted(classes_at(self.ground, self.path), label).astype(np.int32)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeTargets:
+    """Training rows of a node whose class some child holds, labelled with their class column; held (K,) bool."""
+
+    node: WideNode
+    held: Array
+
+    def of(self, block: Block) -> tuple[Array, Array]:
+        """See `Targets.of`."""
+        offset, column = self.node.columns(TRAIN, block)
+        taken = self.held[column]
+        return offset[taken].astype(np.int64), column[taken]
+
+
+def node_step(blocks: tuple[Block, ...], node: WideNode, children: Array, alternation: int) -> StepTrial:
+    """The step size of one fit, tried on a sample."""
+    return choose_step(blocks, node.problem(children, alternation))
+
+
+def node_sgd(
+    partition: Partition,
+    parameters: Parameters,
+    node: WideNode,
+    children: Array,
+    alternation: int,
+    trial: StepTrial,
+    round_index: int,
+) -> ModelSum:
+    """One partition's model of one round."""
+    problem = node.problem(children, alternation).with_trial(trial)
+    return sgd_partition(partition, parameters, problem, round_index)
+
+
+def node_class_counts(block: Block, node: WideNode) -> Array:
+    """(2, K) int64: training and validation rows of each class at the node in one block."""
+    n_classes = classes_at(node.ground, node.path).size
+    return np.stack([np.bincount(node.columns(part, block)[1], minlength=n_classes) for part in PARTS])
+
+
+def node_centroids(block: Block, node: WideNode) -> ClassSums:
+    """Sums of training rows by class in one block."""
+    offset, column = node.columns(TRAIN, block)
+    n_classes = classes_at(node.ground, node.path).size
+    return class_sums(read_rows(block).take(offset), column, n_classes, node.ground.seed)
+
+
+def node_counts(block: Block, node: WideNode, weights: Parameters, without: Array) -> Array:
+    """(Q, K) int64: where the judging rows of one block go; `without` (K,) bool: classes judged by training rows."""
+    offset, column = node.columns(VALIDATION, block)
+    own, own_column = node.columns(TRAIN, block)
+    stand_ins = stand_ins_of(own_column, without)
+    index = np.concatenate([offset, own[stand_ins]])
+    columns = np.concatenate([column, own_column[stand_ins]])
+    return count_routes(read_rows(block).take(index), weights, columns, without.size)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Routed:
+    """What routing came to: digests of the pieces by name, and rows kept by each child, (Q, 2) int64."""
+
+    digests: tuple[tuple[str, str], ...]
+    counts: Array
+
+    def __add__(self, other: Routed) -> Routed:
+        return Routed(self.digests + other.digests, self.counts + other.counts)
+
+
+def node_routes(block: Block, node: WideNode, weights: Parameters, children: Array) -> Routed:
+    """Route the rows of one block and write its piece."""
+    split = Split(classes_at(node.ground, node.path), children, weights["weights"], weights["bias"])
+    chosen = []
+    for part in PARTS:
+        offset, label = members_of_block(node.ground, node.path, part, block)
+        who = Members(np.full(offset.size, block.index), offset, label)
+        child = routes(read_rows(block).take(offset), weights)
+        chosen.append(kept(who, child, split))
+    name = piece_of(block.index)
+    digest = write_piece(node.ground, node.path, name, chosen, len(children))
+    return Routed(((name, digest),), routed_counts(chosen, split))

@@ -1,0 +1,112 @@
+"""Parameters of a label tree, and what they make of a node (Deng et al. 2011, section 5: T_{Q,H})."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Literal
+
+from tasks.errors import ParamError
+from tasks.fit.sgd import AUTO, SgdParams
+from tasks.trees.tree import Path
+
+SLACK = 1.3  # tried 1.2 to 3 on validation rows of three sets: accuracy is flat up to 1.5 and falls beyond
+
+Kind = Literal["leaf", "full", "learned"]
+
+
+class TreeShape(ParamError):
+    """A tree of this shape cannot be grown over these classes."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelTreeParams:
+    """A label tree T_{Q,H}; every value has a default that works.
+
+    `ambiguity` caps the mean share of a node's classes that goes on to the child (OP3'); `loss` instead caps the share
+    of rows lost at a node (OP3). With neither, the ambiguity is `SLACK` times that of even, disjoint children.
+    """
+
+    branching: int | None = (
+        None  # children of a learned node (Q); None = the `depth`-th root of the classes, rounded up
+    )
+    depth: int = 2  # edges from the root to the deepest leaf (H)
+    ambiguity: float | None = None  # delta
+    loss: float | None = None  # epsilon
+    alternations: int = 3  # times that classifiers and partition are learned in turn at a node
+    initialisation: Literal["random", "kmeans"] = "kmeans"  # "random" is the paper's: one distinct class per child
+    regularization: float | Literal["auto"] = AUTO  # lambda, of lambda |w|^2
+    passes: int = 1
+    rounds: int = 5  # of every alternation
+    partitions: int = 4  # of nodes whose rows are spread over the pool; smaller nodes are trained whole
+    step: float | Literal["auto"] = AUTO
+    batch: int = 16
+    bias: bool = True
+    whole_root_bytes: int = 32 << 20  # a root whose training rows take more is trained by blocks over the pool ...
+    whole_node_bytes: int = (
+        256 << 20
+    )  # ... and so is any other node: there are many of these, to be trained side by side
+
+    def __post_init__(self) -> None:
+        if self.branching is not None and not _whole(self.branching, 2):
+            raise TreeShape("branching", self.branching, "a whole number >= 2", "one child would be the node again")
+        if not _whole(self.depth, 1):
+            raise TreeShape("depth", self.depth, "a whole number >= 1", "a tree of depth 0 answers one class")
+        if not _whole(self.alternations, 1):
+            raise ParamError("alternations", self.alternations, "a whole number >= 1", "nothing would be learnt")
+        if self.initialisation not in ("random", "kmeans"):
+            raise ParamError("initialisation", self.initialisation, "random or kmeans", "a partition starts from one")
+        for name in ("whole_root_bytes", "whole_node_bytes"):
+            if not _whole(getattr(self, name), 0):
+                raise ParamError(name, getattr(self, name), "a whole number >= 0", "it bounds what a task holds")
+        self._check_caps()
+        _ = self.sgd
+
+    def _check_caps(self) -> None:
+        if self.ambiguity is not None and self.loss is not None:
+            raise ParamError("loss", self.loss, "no value beside `ambiguity`", "one of the two is capped, not both")
+        if self.ambiguity is not None and not 0 < self.ambiguity <= 1:
+            raise ParamError("ambiguity", self.ambiguity, "a number in (0, 1]", "it is a share of a node's classes")
+        if self.loss is not None and not 0 <= self.loss < 1:
+            raise ParamError("loss", self.loss, "a number in [0, 1)", "it is a share of a node's rows")
+
+    @property
+    def sgd(self) -> SgdParams:
+        """Parameters of OP2 at a node; the penalty is lambda |w|^2, without 1/2 (SPECS, table)."""
+        return SgdParams(
+            regularization=self.regularization,
+            passes=self.passes,
+            rounds=self.rounds,
+            partitions=self.partitions,
+            step=self.step,
+            batch=self.batch,
+            bias=self.bias,
+            doubled=True,
+        )
+
+    def settled(self, n_classes: int) -> LabelTreeParams:
+        """The same with `branching` and `ambiguity` filled in. Raises TreeShape when the classes are too few."""
+        if n_classes < 2:
+            raise TreeShape("classes", n_classes, "at least 2", "with one class there is nothing to tell apart")
+        branching = self.branching or max(2, ceil(n_classes ** (1 / self.depth) - 1e-9))
+        if branching > n_classes:
+            raise TreeShape("branching", branching, f"at most the number of classes, {n_classes}", "a child needs one")
+        if self.ambiguity is not None or self.loss is not None:
+            return replace(self, branching=branching)
+        return replace(self, branching=branching, ambiguity=min(1.0, SLACK / branching))
+
+    def trained_whole(self, path: Path, n_rows: int, row_bytes: float) -> bool:
+        """Whether one task trains a node of `n_rows` training rows: a matter of config and data, never of workers."""
+        return n_rows * row_bytes <= (self.whole_node_bytes if path else self.whole_root_bytes)
+
+    def kind_of(self, n_classes: int, depth: int) -> Kind:
+        """What a node of `n_classes` classes at `depth` becomes; `branching` must be settled."""
+        if n_classes < 2:
+            return "leaf"
+        if self.branching is None:
+            raise ValueError("branching is not settled: call settled(n_classes)")
+        return "full" if depth == self.depth - 1 or n_classes < self.branching else "learned"
+
+
+def _whole(value: object, lowest: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= lowest

@@ -1,0 +1,274 @@
+"""A label tree as flat arrays, and the walk down it (Deng et al. 2011, Algorithm 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numba
+import numpy as np
+
+from tasks.models.base import Ranking
+from tasks.models.errors import ModelFormat
+from tasks.models.slices import check_width, slice_rows
+from tasks.rows.base import Array, Rows
+
+NONE = -1  # no class (NULL), no node
+
+TENSORS = ("first_child", "n_children", "offsets", "classes", "weights", "bias")
+
+Path = tuple[int, ...]  # a node's place: which child at each split from the root; the root is ()
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """An inner node, learnt.
+
+    classes    (K,) int32, ascending: the classes of the node
+    children   (Q, K) bool: which child holds which class (P)
+    weights    (n_features, Q) float32
+    bias       (Q,) float32, zeros for a tree without bias
+    """
+
+    classes: Array
+    children: Array
+    weights: Array
+    bias: Array
+
+    def classes_of(self, child: int) -> Array:
+        """Classes of one child, ascending."""
+        held: Array = self.classes[self.children[child]]
+        return held
+
+    def parameters(self) -> dict[str, Array]:
+        """Weights and bias under the names that a linear scorer gives them."""
+        return {"weights": self.weights, "bias": self.bias}
+
+
+@numba.njit(cache=True, nogil=True)
+def best_classes(scores: Array, first: int, offsets: Array, classes: Array, labels: Array, values: Array) -> None:
+    """Classes at the last split of each row, by descending score of the child that holds them; ties to the lower child.
+
+    scores   (n_rows, Q): scores of the children of one node; child q is node first + q
+    offsets  (n_nodes + 1,) int64 into classes (total,) int32: the label set of each node, ascending
+    labels   (n_rows, top) int32 out, values (n_rows, top) float32 out: filled from the left, both prefilled with "none"
+    An empty best child is the answer "none" in the first place; later empty children are passed over.
+    """
+    top = labels.shape[1]
+    for i in range(scores.shape[0]):
+        used = np.zeros(scores.shape[1], np.bool_)
+        found = 0
+        for turn in range(scores.shape[1]):
+            best = -1
+            for q in range(scores.shape[1]):
+                if not used[q] and (best < 0 or scores[i, q] > scores[i, best]):
+                    best = q
+            used[best] = True
+            start, stop = offsets[first + best], offsets[first + best + 1]
+            if turn == 0 and start == stop:
+                found = 1
+            for p in range(start, stop):
+                seen = False
+                for t in range(found):
+                    seen = seen or labels[i, t] == classes[p]
+                if not seen and found < top:
+                    labels[i, found], values[i, found] = classes[p], scores[i, best]
+                    found += 1
+            if found >= top:
+                break
+
+
+@dataclass(frozen=True, eq=False)
+class LabelTree:
+    """A label tree. Node ids are breadth-first from the root, so the children of a node are consecutive.
+
+    first_child   (n_nodes,) int32: id of the first child, -1 for a leaf
+    n_children    (n_nodes,) int32: 0 for a leaf
+    offsets       (n_nodes + 1,) int64 into `classes`: the label set of each node
+    classes       (total,) int32, ascending within a node
+    weights       1-d float32: the (n_features, n_children) matrices of the inner nodes, C order, one after another:
+                  each node's is contiguous, so that loading maps one file and a walk touches only what it needs
+    bias          (n_nodes - 1,) float32: node n's is bias[n - 1]
+    n_features    width of the rows; n_classes size of the class table; facts: plain values that describe its making
+    """
+
+    kind: ClassVar[str] = "label-tree"
+
+    first_child: Array
+    n_children: Array
+    offsets: Array
+    classes: Array
+    weights: Array
+    bias: Array
+    n_features: int
+    n_classes: int
+    facts: Mapping[str, Any]
+
+    @property
+    def n_nodes(self) -> int:
+        return int(self.first_child.size)
+
+    @cached_property
+    def depth_of(self) -> Array:
+        """(n_nodes,) int32: 0 at the root."""
+        depth = np.zeros(self.n_nodes, np.int32)
+        for node in np.flatnonzero(self.n_children):
+            first = self.first_child[node]
+            depth[first : first + self.n_children[node]] = depth[node] + 1
+        return depth
+
+    @cached_property
+    def _weight_offsets(self) -> Array:
+        sizes = self.n_children.astype(np.int64) * self.n_features
+        return np.concatenate([[0], np.cumsum(sizes)])
+
+    def label_set(self, node: int) -> Array:
+        """Classes of a node, ascending."""
+        held: Array = self.classes[self.offsets[node] : self.offsets[node + 1]]
+        return held
+
+    def node_weights(self, node: int) -> Array:
+        """(n_features, n_children) float32 of an inner node."""
+        start, stop = self._weight_offsets[node : node + 2]
+        matrix: Array = self.weights[start:stop].reshape(self.n_features, -1)
+        return matrix
+
+    def node_scores(self, node: int, rows: Rows) -> Array:
+        """(n_rows, n_children) float32 of the rows at an inner node."""
+        first = self.first_child[node] - 1
+        scores: Array = rows.scores(self.node_weights(node))
+        scores += self.bias[first : first + self.n_children[node]]
+        return scores
+
+    def rank(self, rows: Rows, top: int) -> Ranking:
+        """Walk every row down; then the classes at its last split, the leaf's class first (see `best_classes`).
+
+        Raises ColumnMismatch.
+        """
+        check_width(rows, self.n_features, self.kind)
+        n = rows.n_rows
+        labels, values = np.full((n, top), NONE, np.int32), np.full((n, top), np.nan, np.float32)
+        evaluations, path = np.zeros(n, np.int32), np.full((n, int(self.depth_of.max()) + 1), NONE, np.int32)
+        path[:, 0] = 0
+        if self.n_children[0] == 0:
+            held = self.label_set(0)[:top]
+            labels[:, : held.size], values[:, : held.size] = held, 0.0
+        for depth in range(path.shape[1] - 1):
+            for node, members in _by_node(path[:, depth], self.n_children):
+                size = slice_rows(int(self.n_children[node]))
+                for start in range(0, members.size, size):
+                    index = members[start : start + size]
+                    scores = self.node_scores(node, rows.take(index))
+                    child = self.first_child[node] + scores.argmax(axis=1).astype(np.int32)
+                    path[index, depth + 1] = child
+                    evaluations[index] += self.n_children[node]
+                    self._answer(node, index, child, scores, labels, values)
+        return Ranking(labels, values, evaluations, path)
+
+    def _answer(self, node: int, index: Array, child: Array, scores: Array, labels: Array, values: Array) -> None:
+        """Fill labels and values of the rows whose walk ends at a leaf below `node`."""
+        ended = self.n_children[child] == 0
+        if not ended.any():
+            return
+        shape = (int(ended.sum()), labels.shape[1])
+        found, scored = np.full(shape, NONE, np.int32), np.full(shape, np.nan, np.float32)
+        best_classes(scores[ended], int(self.first_child[node]), self.offsets, self.classes, found, scored)
+        labels[index[ended]], values[index[ended]] = found, scored
+
+    def header(self) -> dict[str, Any]:
+        """Plain values for model.json."""
+        return {"kind": self.kind, "tree": {"n_nodes": self.n_nodes, "shape": shape_counts(self), **self.facts}}
+
+    def tensors(self) -> dict[str, Array]:
+        """Arrays for weights.safetensors."""
+        return {name: np.ascontiguousarray(getattr(self, name)) for name in TENSORS}
+
+    @classmethod
+    def load(cls, header: dict[str, Any], tensors: dict[str, Array]) -> Self:
+        """The tree that `header` and `tensors` describe. Raises ModelFormat when they do not fit together."""
+        if set(tensors) != set(TENSORS):
+            raise ModelFormat(f"a label tree needs the tensors {', '.join(TENSORS)}")
+        facts = {name: value for name, value in header["tree"].items() if name not in ("n_nodes", "shape")}
+        tree = cls(**tensors, n_features=int(header["n_features"]), n_classes=int(header["n_classes"]), facts=facts)
+        _check(tree)
+        return tree
+
+
+def _by_node(nodes: Array, n_children: Array) -> list[tuple[int, Array]]:
+    """(node, rows at it, ascending) for each inner node that rows are at, by node id."""
+    inner = np.flatnonzero((nodes >= 0) & (n_children[np.maximum(nodes, 0)] > 0))
+    order = inner[np.argsort(nodes[inner], kind="stable")]
+    found, starts = np.unique(nodes[order], return_index=True)
+    return (
+        [(int(node), part) for node, part in zip(found, np.split(order, starts[1:]), strict=True)] if len(found) else []
+    )
+
+
+def assemble(
+    splits: Mapping[Path, Split], n_features: int, n_classes: int, facts: Mapping[str, Any], root: Array
+) -> LabelTree:
+    """The tree of the learnt splits: any child without a split of its own is a leaf.
+
+    root    (K,) int32: the root's classes, which matter when there is no split at all
+    """
+    nodes: list[tuple[Path, Array]] = [((), np.asarray(root, np.int32))]
+    first_child, n_children = [], []
+    matrices: list[Array] = []
+    biases: list[Array] = []
+    for path, _ in nodes:  # grows while it is walked: breadth-first
+        split = splits.get(path)
+        first_child.append(len(nodes) if split else NONE)
+        n_children.append(len(split.children) if split else 0)
+        if split:
+            nodes.extend(((*path, q), split.classes_of(q)) for q in range(len(split.children)))
+            matrices.append(np.asarray(split.weights, np.float32).reshape(-1))
+            biases.append(np.asarray(split.bias, np.float32))
+    sizes = [held.size for _, held in nodes]
+    return LabelTree(
+        first_child=np.array(first_child, np.int32),
+        n_children=np.array(n_children, np.int32),
+        offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        classes=np.concatenate([held for _, held in nodes]).astype(np.int32),
+        weights=np.concatenate([np.zeros(0, np.float32), *matrices]),
+        bias=np.concatenate([np.zeros(0, np.float32), *biases]),
+        n_features=n_features,
+        n_classes=n_classes,
+        facts=facts,
+    )
+
+
+def shape_counts(tree: LabelTree) -> list[dict[str, int]]:
+    """Per depth: nodes, leaves, and the sizes of the smallest and the largest label set."""
+    sizes = np.diff(tree.offsets)
+    counts = []
+    for depth in range(int(tree.depth_of.max()) + 1):
+        here = tree.depth_of == depth
+        counts.append(
+            {
+                "nodes": int(here.sum()),
+                "leaves": int((here & (tree.n_children == 0)).sum()),
+                "min_classes": int(sizes[here].min()),
+                "max_classes": int(sizes[here].max()),
+            }
+        )
+    return counts
+
+
+def _check(tree: LabelTree) -> None:
+    children = int(tree.n_children.sum())
+    inner = tree.first_child[tree.n_children > 0]
+    fits = (
+        tree.n_nodes == children + 1 == tree.n_children.size
+        and tree.offsets.shape == (tree.n_nodes + 1,)
+        and tree.offsets[0] == 0
+        and bool((np.diff(tree.offsets) >= 0).all())
+        and tree.classes.shape == (tree.offsets[-1],)
+        and bool(((tree.classes >= 0) & (tree.classes < tree.n_classes)).all())
+        and tree.weights.shape == (children * tree.n_features,)
+        and tree.bias.shape == (children,)
+        and bool((inner == 1 + np.concatenate([[0], np.cumsum(tree.n_children[tree.n_children > 0])])[:-1]).all())
+    )
+    if not fits:
+        raise ModelFormat("the arrays of the label tree do not fit together")
