@@ -157,7 +157,8 @@ class HashedScorer:
 
     def _subtract_nodes(self, table: Array, rows: Rows, residuals: Array) -> None:
         """residuals (n_rows, n_nodes), already times step and scale."""
-        nodes = self._nodes[residuals.any(axis=0)[self._nodes[:, COLUMN]]]
+        used: Array = np.asarray(residuals.any(axis=0))
+        nodes = self._nodes[used[self._nodes[:, COLUMN]]]
         if isinstance(rows, Csr):
             data = rows.data.astype(table.dtype, copy=False)
             sparse_subtract(data, rows.indices, rows.indptr, nodes, residuals, table)

@@ -93,7 +93,8 @@ class Csr(Rows):
 
     def squared_norms(self) -> Array:
         owner = np.repeat(np.arange(self.n_rows), np.diff(self.indptr))
-        return np.bincount(owner, weights=self.data.astype(np.float64) ** 2, minlength=self.n_rows)
+        squares = self.data.astype(np.float64) ** 2
+        return np.bincount(owner, weights=squares, minlength=self.n_rows).astype(np.float64)  # of no rows: integers
 
 
 def merged(data: Array, indices: Array, indptr: Array, n_features: int) -> Csr:

@@ -30,7 +30,8 @@ def path(parent: list[int], leaf: int, n_levels: int) -> list[int]:
 
 def psi(x: np.ndarray, seeds: list[int], n_buckets: int) -> np.ndarray:
     """Psi(x, y) for the seeds of y's path, root first; scaled by 1 / sqrt(T)."""
-    return np.stack([phi(x, u, n_buckets) for u in seeds]) / np.sqrt(len(seeds))
+    blocks: np.ndarray = np.stack([phi(x, u, n_buckets) for u in seeds]) / np.sqrt(len(seeds))
+    return blocks
 
 
 def lost_features(seeds: list[int], features: list[int], n_buckets: int) -> int:

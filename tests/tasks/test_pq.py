@@ -1,0 +1,211 @@
+"""Encoding by the nearest centroid, its parameters and errors, and encoding over blocks of a store."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.errors import InputError, ParamError, UsageError
+from tasks.io import (
+    Block,
+    blocks_of,
+    create_codes,
+    create_column,
+    create_csr,
+    create_dense,
+    read_rows,
+    write_column,
+    write_csr,
+    write_dense,
+)
+from tasks.quantize import blocks as module
+from tasks.quantize.blocks import (
+    EncodeReport,
+    codebook_sums_block,
+    count_eligible,
+    encode_block,
+    plan_sample,
+    sample_block,
+)
+from tasks.quantize.kmeans import assign_and_sum
+from tasks.quantize.pq import PqParams, PQShape, PQTooFewRows, decode, encode
+from tasks.rows import PqCodes
+from tasks.sums import add_up
+from tests.naive import quantize as naive
+from tests.tasks.test_rows import csr_of
+
+
+def whole_numbers(seed: int, *shape: int) -> np.ndarray:
+    """Small whole numbers: distances are exact in float32, and ties are common."""
+    return np.random.default_rng(seed).integers(-3, 4, shape).astype(np.float32)
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    n_rows=st.sampled_from([0, 1, 5, 300]),
+    n_subquantizers=st.integers(1, 3),
+    n_centroids=st.sampled_from([1, 2, 7, 16, 33]),
+    width=st.integers(1, 9),
+)
+def test_codes_are_the_lowest_nearest(
+    seed: int, n_rows: int, n_subquantizers: int, n_centroids: int, width: int
+) -> None:
+    n_rows = min(n_rows, 5) if n_centroids > 7 else n_rows
+    codebooks = whole_numbers(seed, n_subquantizers, n_centroids, width)
+    values = whole_numbers(seed + 1, n_rows, n_subquantizers * width)
+    codes = encode(values, codebooks)
+    assert codes.dtype == np.uint8
+    np.testing.assert_array_equal(codes, naive.encode(values, codebooks))
+    for dtype in (np.float16, np.float64):
+        np.testing.assert_array_equal(encode(values.astype(dtype), codebooks), codes)
+
+
+def test_a_real_codebook_of_256_loses_nothing_against_the_definition() -> None:
+    """In float32 two centroids at almost equal distance may swap; the distance lost is of rounding size."""
+    rng = np.random.default_rng(0)
+    codebooks = rng.standard_normal((2, 256, 4)).astype(np.float32)
+    values = rng.standard_normal((40, 8)).astype(np.float32)
+    codes = encode(values, codebooks)
+    for row, chosen in zip(values, codes, strict=True):
+        distances = naive.squared_distances(row, codebooks)
+        assert (distances[[0, 1], chosen] <= distances.min(axis=1) + 1e-5).all()
+
+
+def test_centroids_encode_to_themselves() -> None:
+    codebooks = np.random.default_rng(1).standard_normal((3, 8, 5)).astype(np.float32)
+    codes = np.arange(8, dtype=np.uint8)[:, None] * np.ones(3, np.uint8)
+    np.testing.assert_array_equal(encode(decode(codes, codebooks), codebooks), codes)
+
+
+def test_parts_that_do_not_divide_are_refused_with_values_that_do() -> None:
+    with pytest.raises(PQShape, match="130 features cannot be cut into 8") as caught:
+        PqParams(subquantizers=8).resolve(130)
+    assert caught.value.hint.endswith("5, 10, 13, 26")
+    assert isinstance(caught.value, UsageError)
+    assert caught.value.exit_code == 2
+    assert pickle.loads(pickle.dumps(caught.value)).hint == caught.value.hint
+    with pytest.raises(PQShape, match="divide 7: 1, 7"):
+        PqParams(subquantizers=9).resolve(7)
+
+
+@pytest.mark.parametrize(("n_features", "expected"), [(512, 64), (1, 1), (7, 1), (130, 26), (131, 131), (384, 48)])
+def test_default_parts_divide_any_width(n_features: int, expected: int) -> None:
+    assert PqParams().resolve(n_features) == expected
+
+
+def test_fewer_rows_than_centroids_name_the_bits_that_fit() -> None:
+    with pytest.raises(PQTooFewRows, match="111 training rows for 256 centroids") as caught:
+        PqParams().check_rows(111)
+    assert "are 6" in caught.value.hint
+    assert isinstance(caught.value, InputError)
+    assert caught.value.exit_code == 3
+    PqParams(bits=6).check_rows(111)
+    with pytest.raises(PQTooFewRows):
+        PqParams(bits=1).check_rows(1)
+
+
+@pytest.mark.parametrize(
+    ("bad", "name"),
+    [
+        ({"subquantizers": 0}, "subquantizers"),
+        ({"bits": 9}, "bits"),
+        ({"bits": 0}, "bits"),
+        ({"sample": 255}, "sample"),
+        ({"iterations": -1}, "iterations"),
+    ],
+)
+def test_bad_parameters_are_refused(bad: dict[str, int], name: str) -> None:
+    with pytest.raises(ParamError, match=f"pq.{name}"):
+        PqParams(**bad)
+
+
+# ---- over the blocks of a store ----------------------------------------------------------------------------------
+
+
+def stored(folder: Path, values: np.ndarray, block_rows: int, body: str) -> str:
+    """A dataset of these rows whose first two thirds are training rows; returns its path."""
+    dataset, n_rows = str(folder / "d"), len(values)
+    make = create_dense if body == "dense" else create_csr
+    create_column(dataset, "split", n_rows, block_rows, "uint8")
+    for block in make(f"{dataset}/X", values.shape[0], values.shape[1], block_rows):
+        part = values[block.start : block.stop]
+        if body == "dense":
+            write_dense(block, part)
+        else:
+            sparse = csr_of(part)
+            write_csr(block, sparse.data, sparse.indices, sparse.indptr)
+        split = np.where(np.arange(block.start, block.stop) < 2 * n_rows // 3, 0, 2).astype(np.uint8)
+        write_column(dataset, "split", block.start, split)
+    return dataset
+
+
+@pytest.mark.parametrize("body", ["dense", "csr"])
+def test_encoding_a_store_block_by_block(tmp_path: Path, body: str) -> None:
+    values, codebooks = whole_numbers(3, 23, 6), whole_numbers(4, 3, 4, 2)
+    blocks = blocks_of(stored(tmp_path, values, 8, body) + "/X")
+    target = str(tmp_path / "codes")
+    targets = create_codes(target, 23, 3, 8, codebooks)
+    reports = [encode_block(block, codebooks, target) for block in blocks]
+    expected = naive.encode(values, codebooks)
+    read = [read_rows(block) for block in targets]
+    assert all(isinstance(rows, PqCodes) for rows in read)
+    np.testing.assert_array_equal(np.concatenate([rows.codes for rows in read]), expected)  # type: ignore[attr-defined]
+    total: EncodeReport = add_up(reports)
+    away = values - naive.decode(expected, codebooks)
+    assert (total.rows, len(total.digests)) == (23, 3)
+    assert total.squared_error == pytest.approx((away**2).sum())
+    assert total.relative_error == pytest.approx((away**2).sum() / (values**2).sum())
+    assert [encode_block(block, codebooks, target) for block in blocks] == reports  # a retry writes the same
+
+
+@pytest.mark.parametrize("wanted", [1, 7, 14, 99])
+def test_a_sample_is_of_training_rows_and_the_same_when_drawn_again(tmp_path: Path, wanted: int) -> None:
+    values = np.arange(22 * 2, dtype=np.float32).reshape(22, 2)
+    dataset = stored(tmp_path, values, 5, "dense")
+    blocks = blocks_of(f"{dataset}/X")
+    eligible = [count_eligible(block, dataset) for block in blocks]
+    assert eligible == [5, 5, 4, 0, 0]
+    assert [count_eligible(block, "") for block in blocks] == [5, 5, 5, 5, 2]
+    parts = plan_sample(blocks, eligible, wanted, seed=1)
+    assert sum(part.rows for part in parts) == min(wanted, 14)
+    drawn = np.concatenate([sample_block(part, dataset, 1) for part in parts])
+    assert len(np.unique(drawn[:, 0])) == len(drawn)  # no row twice
+    assert set(drawn[:, 0]) <= set(values[:14, 0])
+    np.testing.assert_array_equal(drawn, np.concatenate([sample_block(part, dataset, 1) for part in parts]))
+
+
+def test_other_seeds_draw_other_rows(tmp_path: Path) -> None:
+    dataset = stored(tmp_path, np.arange(60, dtype=np.float32).reshape(60, 1), 60, "dense")
+    (part,) = plan_sample(blocks_of(f"{dataset}/X"), [40], 20, seed=0)
+    drawn = {seed: sample_block(part, dataset, seed).ravel().tolist() for seed in range(3)}
+    assert drawn[0] != drawn[1] != drawn[2]
+
+
+def test_a_sample_reads_few_blocks_but_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FEWEST_BLOCKS", 3)
+    blocks = [Block("x", i, 10 * i, 10 * i + 10) for i in range(20)]
+    few = plan_sample(blocks, [10] * 20, 12, seed=5)
+    assert (len(few), sum(part.rows for part in few)) == (3, 12)
+    many = plan_sample(blocks, [10] * 20, 95, seed=5)
+    assert (len(many), sum(part.rows for part in many)) == (10, 95)
+    assert all(part.rows <= 10 for part in many)
+    assert [part.block.index for part in many] == sorted(part.block.index for part in many)
+    assert plan_sample(blocks, [0] * 20, 12, seed=5) == []
+
+
+def test_sums_over_parts_are_those_of_the_sample(tmp_path: Path) -> None:
+    values, codebooks = whole_numbers(8, 30, 4), whole_numbers(9, 2, 5, 2)
+    dataset = stored(tmp_path, values, 7, "csr")
+    blocks = blocks_of(f"{dataset}/X")
+    parts = plan_sample(blocks, [count_eligible(block, dataset) for block in blocks], 30, seed=2)
+    total = add_up([codebook_sums_block(part, codebooks, dataset, 2) for part in parts])
+    whole = assign_and_sum(values[:20], codebooks)
+    np.testing.assert_array_equal(total.counts, whole.counts)
+    np.testing.assert_array_equal(total.sums, whole.sums)
+    assert total.n_rows == 20
+    assert total.error == whole.error

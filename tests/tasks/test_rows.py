@@ -1,0 +1,189 @@
+"""Every body of rows keeps the same contract: its products are those of the full matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.quantize import products
+from tasks.rows import Csr, Dense, PqCodes, Rows, dense, pq
+from tasks.rows.csr import merged
+from tests.naive import quantize as naive_quantize
+from tests.naive import rows as naive
+
+
+def sparse_values(seed: int, n_rows: int, n_features: int) -> np.ndarray:
+    """(n_rows, n_features) float64, about half of it zero, some rows empty."""
+    rng = np.random.default_rng(seed)
+    values = rng.standard_normal((n_rows, n_features)) * (rng.random((n_rows, n_features)) < 0.5)
+    return values * (rng.random((n_rows, 1)) < 0.8)
+
+
+def csr_of(values: np.ndarray) -> Csr:
+    """The non-zeros of a matrix."""
+    indptr = np.concatenate([[0], np.cumsum(np.count_nonzero(values, axis=1))]).astype(np.int64)
+    rows, columns = np.nonzero(values)
+    return Csr(values[rows, columns], columns.astype(np.int32), indptr, values.shape[1])
+
+
+def dense_of(dtype: type) -> Callable[[int, int, int], Rows]:
+    return lambda seed, n_rows, n_features: Dense(sparse_values(seed, n_rows, n_features).astype(dtype))
+
+
+def random_csr(seed: int, n_rows: int, n_features: int) -> Rows:
+    plain = csr_of(sparse_values(seed, n_rows, n_features))
+    return Csr(plain.data.astype(np.float32), plain.indices, plain.indptr, n_features)
+
+
+def random_codes(seed: int, n_rows: int, n_features: int) -> PqCodes:
+    """Codes of the widest parts that leave more than one subquantizer, where the width allows it."""
+    rng = np.random.default_rng(seed)
+    width = next((w for w in (3, 2) if n_features % w == 0), 1)
+    n_centroids = int(rng.integers(1, 7))
+    codebooks = rng.standard_normal((n_features // width, n_centroids, width)).astype(np.float32)
+    return PqCodes(rng.integers(0, n_centroids, (n_rows, n_features // width)).astype(np.uint8), codebooks)
+
+
+BODIES: dict[str, Callable[[int, int, int], Rows]] = {
+    "float16": dense_of(np.float16),
+    "float32": dense_of(np.float32),
+    "float64": dense_of(np.float64),
+    "csr": random_csr,
+    "pq": random_codes,
+}
+each_body = pytest.mark.parametrize("make", BODIES.values(), ids=BODIES)
+shapes = st.tuples(st.integers(0, 10**6), st.integers(0, 7), st.integers(1, 13), st.integers(1, 5))
+
+
+def full(rows: Rows) -> np.ndarray:
+    """The matrix a body stands for, in float64, not by the body's own means where it is more than an array."""
+    if isinstance(rows, PqCodes):
+        return naive_quantize.decode(rows.codes, rows.codebooks)
+    if isinstance(rows, Csr):
+        out = np.zeros(rows.shape)
+        for i in range(rows.n_rows):
+            for p in range(rows.indptr[i], rows.indptr[i + 1]):
+                out[i, rows.indices[p]] = rows.data[p]
+        return out
+    assert isinstance(rows, Dense)
+    return rows.values.astype(np.float64)
+
+
+@pytest.fixture(params=["tables", "decoded"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """PQ products by tables and by decoding: the rule of shapes would leave small tests only one."""
+    monkeypatch.setattr(pq, "tables_pay", lambda _rows, _codebooks: request.param == "tables")
+    return str(request.param)
+
+
+@each_body
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_equal_those_of_the_full_matrix(make: Any, dtype: type, way: str) -> None:
+    tolerance = 1e-5 if dtype == np.float32 else 1e-12
+
+    @given(shape=shapes)
+    def check(shape: tuple[int, int, int, int]) -> None:
+        seed, n_rows, n_features, k = shape
+        rows, rng = make(seed, n_rows, n_features), np.random.default_rng(seed)
+        matrix = full(rows)
+        assert rows.shape == matrix.shape == (rows.n_rows, rows.n_features)
+        weights: np.ndarray = rng.standard_normal((n_features, k)).astype(dtype)
+        residuals: np.ndarray = rng.standard_normal((n_rows, k)).astype(dtype)
+        scores, gradient = rows.scores(weights), rows.gradient(residuals)
+        assert scores.dtype == gradient.dtype == dtype
+        np.testing.assert_allclose(scores, naive.scores(matrix, weights), atol=tolerance)
+        np.testing.assert_allclose(gradient, naive.gradient(matrix, residuals), atol=tolerance)
+        before = weights.copy()
+        rows.subtract_gradient(residuals, 0.5, weights)
+        np.testing.assert_allclose(weights, before - 0.5 * naive.gradient(matrix, residuals), atol=tolerance)
+
+    check()
+    assert way
+
+
+@each_body
+@given(shape=shapes, data=st.data())
+def test_selections_and_copies(make: Any, shape: tuple[int, int, int, int], data: st.DataObject) -> None:
+    seed, n_rows, n_features, _ = shape
+    rows = make(seed, n_rows, n_features)
+    matrix = full(rows)
+    index = np.array(data.draw(st.lists(st.integers(0, n_rows - 1), max_size=9) if n_rows else st.just([])), np.int64)
+    start = data.draw(st.integers(0, n_rows))
+    stop = data.draw(st.integers(start, n_rows))
+    taken, part = rows.take(index), rows.part(start, stop)
+    assert type(taken) is type(part) is type(rows)
+    np.testing.assert_array_equal(full(taken), matrix[index])
+    np.testing.assert_array_equal(full(part), matrix[start:stop])
+    np.testing.assert_array_equal(full(part.take(np.arange(part.n_rows)[::-1])), matrix[start:stop][::-1])
+    np.testing.assert_array_equal(rows.to_array(np.float64), matrix)
+    assert rows.to_array().dtype == np.float32
+    assert rows.decoded().body in ("dense", "csr")
+    np.testing.assert_array_equal(rows.decoded().to_array(np.float64), matrix)
+    np.testing.assert_allclose(rows.squared_norms(), (matrix**2).sum(axis=1), atol=1e-5)
+    assert rows.squared_norms().dtype == np.float64
+
+
+@each_body
+def test_long_bodies_are_worked_in_slices(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dense, "ROWS_AT_ONCE", 3)
+    monkeypatch.setattr(pq, "ROWS_AT_ONCE", 3)
+    rows, rng = make(5, 8, 6), np.random.default_rng(5)
+    weights, residuals = rng.standard_normal((6, 2)), rng.standard_normal((8, 2))
+    np.testing.assert_allclose(rows.scores(weights), full(rows) @ weights, atol=1e-6)
+    np.testing.assert_allclose(rows.gradient(residuals), full(rows).T @ residuals, atol=1e-6)
+    np.testing.assert_allclose(rows.squared_norms(), (full(rows) ** 2).sum(axis=1), atol=1e-5)
+
+
+def test_float16_is_widened_and_never_multiplied() -> None:
+    rows = Dense(np.full((2, 3), 300.0, np.float16))  # a float16 product would overflow
+    assert rows.scores(np.full((3, 1), 300.0, np.float32)).tolist() == [[270000.0], [270000.0]]
+    decoded = rows.decoded()
+    assert isinstance(decoded, Dense)
+    assert decoded.values.dtype == np.float32
+
+
+def test_nbytes_counts_what_is_held() -> None:
+    assert Dense(np.zeros((3, 4), np.float16)).nbytes == 24
+    assert random_codes(0, 5, 6).nbytes == 10
+    assert csr_of(np.eye(3)).nbytes == 3 * 8 + 3 * 4 + 4 * 8
+
+
+def test_sparse_updates_touch_only_their_features() -> None:
+    rows = csr_of(np.array([[0.0, 2.0, 0.0]]))
+    weights = np.array([[np.nan], [1.0], [np.nan]])
+    rows.subtract_gradient(np.array([[3.0]]), 0.5, weights)
+    assert weights[1, 0] == 1.0 - 0.5 * 2.0 * 3.0
+    assert np.isnan(weights[[0, 2]]).all()
+
+
+@given(entries=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 5), st.integers(-4, 4)), max_size=30))
+def test_merged_sorts_and_adds_entries_of_one_place(entries: list[tuple[int, int, int]]) -> None:
+    entries = sorted(entries, key=lambda entry: entry[0])
+    expected = np.zeros((3, 6))
+    for i, j, value in entries:
+        expected[i, j] += value
+    indptr = np.searchsorted([entry[0] for entry in entries], np.arange(4)).astype(np.int64)
+    columns = np.array([entry[1] for entry in entries], np.int32)
+    rows = merged(np.array([float(entry[2]) for entry in entries]), columns, indptr, 6)
+    np.testing.assert_array_equal(full(rows), expected)
+    assert all((np.diff(rows.indices[a:b]) > 0).all() for a, b in zip(rows.indptr, rows.indptr[1:], strict=False))
+    assert rows.indptr[-1] == len(rows.data) == len(rows.indices)
+
+
+def test_the_rule_of_shapes_is_used_and_gives_the_same_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = PqCodes(np.arange(60, dtype=np.uint8)[:, None] % 2, np.arange(32, dtype=np.float32).reshape(1, 2, 16))
+    assert products.tables_pay(codes.n_rows, codes.codebooks)
+    used = []
+
+    def add_scores(*args: np.ndarray) -> None:
+        used.append(len(args))
+        products.add_scores(*args)
+
+    monkeypatch.setattr(pq, "add_scores", add_scores)
+    np.testing.assert_array_equal(codes.scores(np.ones((16, 1))), full(codes) @ np.ones((16, 1)))
+    assert len(used) == 1
