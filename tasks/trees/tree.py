@@ -257,18 +257,22 @@ def shape_counts(tree: LabelTree) -> list[dict[str, int]]:
 
 
 def _check(tree: LabelTree) -> None:
-    children = int(tree.n_children.sum())
-    inner = tree.first_child[tree.n_children > 0]
-    fits = (
-        tree.n_nodes == children + 1 == tree.n_children.size
-        and tree.offsets.shape == (tree.n_nodes + 1,)
-        and tree.offsets[0] == 0
-        and bool((np.diff(tree.offsets) >= 0).all())
-        and tree.classes.shape == (tree.offsets[-1],)
-        and bool(((tree.classes >= 0) & (tree.classes < tree.n_classes)).all())
-        and tree.weights.shape == (children * tree.n_features,)
-        and tree.bias.shape == (children,)
-        and bool((inner == 1 + np.concatenate([[0], np.cumsum(tree.n_children[tree.n_children > 0])])[:-1]).all())
-    )
-    if not fits:
+    """Raises ModelFormat unless the arrays describe a tree in breadth-first order."""
+    if not (_nodes_fit(tree) and _classes_fit(tree) and tree.weights.shape == (tree.bias.size * tree.n_features,)):
         raise ModelFormat("the arrays of the label tree do not fit together")
+
+
+def _nodes_fit(tree: LabelTree) -> bool:
+    n = tree.n_nodes
+    if tree.n_children.shape != (n,) or tree.bias.shape != (n - 1,) or tree.n_children.sum() != n - 1:
+        return False
+    inner = np.flatnonzero(tree.n_children)
+    first = 1 + np.concatenate([[0], np.cumsum(tree.n_children[inner])])[:-1]  # children follow one another
+    return bool((tree.first_child[inner] == first).all() and (first > inner).all() and (tree.n_children >= 0).all())
+
+
+def _classes_fit(tree: LabelTree) -> bool:
+    if tree.offsets.shape != (tree.n_nodes + 1,) or tree.offsets[0] != 0 or (np.diff(tree.offsets) < 0).any():
+        return False
+    known = (tree.classes >= 0) & (tree.classes < tree.n_classes)
+    return tree.classes.shape == (tree.offsets[-1],) and bool(known.all())

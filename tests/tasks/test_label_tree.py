@@ -1,0 +1,239 @@
+"""Growing label trees in memory: Algorithm 2 at a node, parameters, routing, given-up and unjudged classes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tasks.errors import ParamError
+from tasks.rows import Csr, Dense, Rows
+from tasks.trees.balance import WIDEST, balanced_groups, class_sums
+from tasks.trees.label_tree import first_partition, grow_node, improve
+from tasks.trees.local import Labelled, LocalNode, count_routes, grow_rows, node_name, routes
+from tasks.trees.params import SLACK, LabelTreeParams, TreeShape
+from tasks.trees.partition import ambiguity_of, loss_of
+from tests.naive import trees as naive
+from tests.shared import shared_path
+
+
+def clouds(seed: int, n_classes: int, per_class: int, width: int = 6, spread: float = 0.3) -> Labelled:
+    """Rows around one centre per class, in random order; centres depend on n_classes and width alone."""
+    centres = np.random.default_rng(99).normal(size=(n_classes, width))
+    rng = np.random.default_rng(seed)
+    labels = rng.permutation(np.repeat(np.arange(n_classes), per_class)).astype(np.int32)
+    return Labelled(
+        Dense((centres[labels] + spread * rng.normal(size=(labels.size, width))).astype(np.float32)), labels
+    )
+
+
+def node_of(params: LabelTreeParams, n_classes: int = 9, seed: int = 0) -> LocalNode:
+    train, validation = clouds(seed, n_classes, 20), clouds(seed + 1, n_classes, 6)
+    every = np.arange(n_classes, dtype=np.int32)
+    return LocalNode(every, train, validation, params.settled(n_classes), seed, f"tree/{node_name(())}")
+
+
+def test_case_lt_08() -> None:
+    case = json.loads(shared_path("cases/lt-08.json").read_text())
+    given, expected = case["inputs"], case["expected"]
+    rows, labels = Dense(np.array(given["X"])), np.array(given["y"])
+    weights, children = {"weights": np.array(given["w"]).T}, np.array(given["P"], bool)
+    assert routes(rows, weights).tolist() == expected["route"]
+    counts = count_routes(rows, weights, labels, children.shape[1])
+    assert loss_of(counts, children) == pytest.approx(expected["loss"], abs=case["tolerance"])
+    assert ambiguity_of(counts, children) == pytest.approx(expected["ambiguity"], abs=case["tolerance"])
+
+
+def test_alternation_ends_with_the_partition_of_the_last_weights() -> None:
+    params = LabelTreeParams(branching=3, ambiguity=0.5, rounds=2)
+    node = node_of(params)
+    grown = grow_node(node, params.settled(9), 0, ())
+    counts = node.counts(grown.split.parameters())
+    assert counts.sum() == 54  # every validation row judges once
+    best = improve(counts, params.settled(9))
+    np.testing.assert_array_equal(grown.split.children, best.children)
+    record = grown.record
+    assert (record["loss"], record["ambiguity"]) == pytest.approx(
+        naive.loss_and_ambiguity(counts.astype(float), best.children), abs=1e-12
+    )
+    assert record["ambiguity"] <= 0.5
+    assert record["lp_value"] - 1e-12 <= record["value"] <= record["bound"] + 1e-12
+    assert len(record["steps"]) == params.alternations
+
+
+def test_operations_are_those_really_done() -> None:
+    params = LabelTreeParams(branching=3, alternations=1, rounds=2, passes=3, initialisation="random")
+    node = node_of(params)
+    record = grow_node(node, params.settled(9), 0, ()).record
+    # the random start holds 3 of the 9 classes, 20 rows each; a dot product and an addition per child, row and pass
+    assert record["operations"] == 2 * 3 * 60 * 2 * 3
+    full = LabelTreeParams(depth=1, rounds=2)
+    assert grow_node(node_of(full), full.settled(9), 0, ()).record["operations"] == 2 * 9 * 180 * 2
+
+
+def test_random_start_is_one_distinct_class_per_child() -> None:
+    params = LabelTreeParams(branching=4, initialisation="random").settled(9)
+    children = first_partition(node_of(params), params, 3, ())
+    assert children.sum(axis=1).tolist() == [1, 1, 1, 1]
+    assert children.sum(axis=0).max() == 1
+    other = first_partition(node_of(params), params, 3, (1,))
+    assert not np.array_equal(children, other)  # another node draws from another stream
+
+
+def test_kmeans_start_holds_every_class_once_in_even_children() -> None:
+    params = LabelTreeParams(branching=4).settled(9)
+    children = first_partition(node_of(params), params, 3, ())
+    assert children.sum(axis=0).tolist() == [1] * 9
+    assert sorted(children.sum(axis=1).tolist()) == [2, 2, 2, 3]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_balanced_groups_are_even_and_close(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n_groups, size = int(rng.integers(1, 5)), int(rng.integers(1, 5))
+    truth = rng.permutation(np.repeat(np.arange(n_groups), size))
+    points = np.eye(n_groups)[truth] * 100 + rng.normal(size=(truth.size, n_groups))
+    groups = balanced_groups(points, n_groups, rng)
+    assert np.bincount(groups, minlength=n_groups).tolist() == [size] * n_groups
+    assert len(set(zip(truth.tolist(), groups.tolist(), strict=True))) == n_groups  # the clouds themselves
+
+
+def test_balanced_groups_of_equal_points() -> None:
+    groups = balanced_groups(np.zeros((5, 2)), 3, np.random.default_rng(0))
+    assert sorted(np.bincount(groups).tolist()) == [1, 2, 2]
+
+
+def test_class_sums_fold_wide_rows_and_keep_distances() -> None:
+    rng = np.random.default_rng(0)
+    width, n = WIDEST + 500, 40
+    dense = (rng.normal(size=(n, width)) * (rng.random((n, width)) < 0.1)).astype(np.float32)
+    columns = rng.integers(0, 4, n).astype(np.int32)
+    indptr = np.concatenate([[0], np.cumsum((dense != 0).sum(axis=1))])
+    sparse = Csr(dense[dense != 0], np.nonzero(dense)[1].astype(np.int32), indptr, width)
+    found = [class_sums(rows, columns, 5, 7) for rows in (Dense(dense), sparse)]
+    np.testing.assert_allclose(found[0].sums, found[1].sums, atol=1e-9)
+    assert found[0].means().shape == (5, WIDEST)
+    assert not found[0].means()[4].any()
+    means = np.array([dense[columns == c].mean(axis=0) for c in range(4)])
+    true = ((means[:, None] - means[None]) ** 2).sum(axis=2)
+    folded = ((found[0].means()[:4, None] - found[0].means()[None, :4]) ** 2).sum(axis=2)
+    assert np.abs(folded - true)[true > 0].max() < 0.35 * true.max()
+    narrow = class_sums(Dense(dense[:, :10]), columns, 5, 7)
+    np.testing.assert_allclose(narrow.means()[:4], means[:, :10], atol=1e-6)
+    assert (narrow + narrow).counts.tolist() == [2 * int((columns == c).sum()) for c in range(5)]
+
+
+def test_classes_without_validation_rows_are_judged_by_their_training_rows() -> None:
+    params = LabelTreeParams(branching=3, rounds=2)
+    train, validation = clouds(0, 9, 20), clouds(1, 9, 6)
+    some = validation.take(np.flatnonzero(validation.labels != 4))
+    every = np.arange(9, dtype=np.int32)
+    node = LocalNode(every, train, some, params.settled(9), 0, "tree/0")
+    grown = grow_node(node, params.settled(9), 0, ())
+    assert node.counts(grown.split.parameters()).sum(axis=0).tolist() == [6, 6, 6, 6, 20, 6, 6, 6, 6]
+    assert 4 not in grown.record["given_up"]
+    nobody = LocalNode(every, train, validation.take(np.zeros(0, int)), params.settled(9), 0, "tree/0")
+    assert nobody.counts(grown.split.parameters()).sum() == 180
+
+
+def sparse_of(part: Labelled) -> Labelled:
+    values = part.rows.to_array()
+    n_rows, width = values.shape
+    rows: Rows = Csr(
+        values.ravel(), np.tile(np.arange(width, dtype=np.int32), n_rows), np.arange(n_rows + 1) * width, width
+    )
+    return Labelled(rows, part.labels)
+
+
+@pytest.mark.parametrize("body", ["dense", "csr"])
+@pytest.mark.parametrize("more", [{}, {"depth": 3}, {"loss": 0.05}, {"bias": False}, {"initialisation": "random"}])
+def test_trees_tell_clouds_apart(body: str, more: dict[str, Any]) -> None:
+    train, validation, test = (clouds(seed, 30, 20, width=8) for seed in (0, 1, 2))
+    if body == "csr":
+        train, validation, test = sparse_of(train), sparse_of(validation), sparse_of(test)
+    tree = grow_rows(train, validation, 30, LabelTreeParams(**more), seed=3)
+    ranking = tree.rank(test.rows, 5)
+    assert (ranking.classes[:, 0] == test.labels).mean() > 0.85
+    assert ranking.evaluations.mean() < 30 / 1.5
+    assert tree.bias.any() == more.get("bias", True)
+    again = grow_rows(train, validation, 30, LabelTreeParams(**more), seed=3)
+    for name, values in tree.tensors().items():
+        np.testing.assert_array_equal(values, again.tensors()[name])
+
+
+def test_children_learn_from_rows_sent_to_them_whose_class_they_hold() -> None:
+    train, validation = clouds(0, 8, 20), clouds(1, 8, 6)
+    params = LabelTreeParams(branching=2, rounds=2, ambiguity=0.6)
+    tree = grow_rows(train, validation, 8, params, seed=0)
+    path = tree.rank(validation.rows, 1).path
+    assert path is not None
+    records = {record["node"]: record for record in tree.facts["nodes"]}
+    for q in (0, 1):
+        held = tree.label_set(1 + q)
+        expected = int(((path[:, 1] == 1 + q) & np.isin(validation.labels, held)).sum())
+        assert records[node_name((q,))]["judged_rows"] == expected
+        own = tree.rank(train.rows, 1).path
+        assert own is not None
+        rows = int(((own[:, 1] == 1 + q) & np.isin(train.labels, held)).sum())
+        assert records[node_name((q,))]["operations"] == 2 * held.size * rows * params.rounds
+
+
+def test_a_node_without_training_rows_is_a_leaf() -> None:
+    train, validation = clouds(0, 6, 10), clouds(1, 6, 10)
+    nothing = train.take(np.zeros(0, int))
+    tree = grow_rows(nothing, validation, 6, LabelTreeParams(), seed=0)
+    assert (tree.n_nodes, tree.label_set(0).tolist()) == (1, [0, 1, 2, 3, 4, 5])
+
+
+def test_defaults_settle_by_the_number_of_classes() -> None:
+    settled = LabelTreeParams().settled(150)
+    assert (settled.branching, settled.ambiguity) == (13, SLACK / 13)
+    assert LabelTreeParams(depth=3).settled(1000).branching == 10
+    assert LabelTreeParams(depth=1).settled(7).branching == 7
+    assert LabelTreeParams(loss=0.1).settled(10).ambiguity is None
+    assert LabelTreeParams(ambiguity=0.2).settled(10).ambiguity == 0.2
+    assert settled.settled(150) == settled
+
+
+def test_what_a_node_becomes() -> None:
+    params = LabelTreeParams(branching=3, depth=2)
+    kinds = [params.kind_of(k, d) for k, d in [(0, 0), (1, 1), (2, 0), (3, 0), (3, 1)]]
+    assert kinds == ["leaf", "leaf", "full", "learned", "full"]
+    with pytest.raises(ValueError, match="not settled"):
+        LabelTreeParams().kind_of(3, 0)
+    with pytest.raises(ValueError, match="not settled"):
+        improve(np.eye(3), LabelTreeParams(branching=3))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"branching": 1},
+        {"branching": True},
+        {"depth": 0},
+        {"ambiguity": 0.0},
+        {"ambiguity": 1.5},
+        {"loss": 1.0},
+        {"loss": 0.1, "ambiguity": 0.1},
+        {"alternations": 0},
+        {"initialisation": "best"},
+        {"rounds": 0},
+        {"regularization": -1.0},
+        {"whole_node_bytes": -1},
+    ],
+)
+def test_parameters_refuse(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ParamError) as caught:
+        LabelTreeParams(**wrong)
+    assert caught.value.where in wrong
+
+
+def test_shapes_that_the_classes_do_not_allow() -> None:
+    with pytest.raises(TreeShape, match="at most the number of classes, 5"):
+        LabelTreeParams(branching=6).settled(5)
+    with pytest.raises(TreeShape, match="at least 2"):
+        LabelTreeParams().settled(1)
+    assert replace(LabelTreeParams(), branching=2).settled(2).branching == 2
