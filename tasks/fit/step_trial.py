@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from tasks.errors import Diverged
+from tasks.fit.linear import LinearScorer
 from tasks.fit.local_pass import Chunk, local_passes
 from tasks.fit.problem import SgdProblem, StepTrial
 from tasks.fit.scorer import Parameters
@@ -69,5 +70,13 @@ def objective(chunks: Sequence[Chunk], parameters: Parameters, problem: SgdProbl
         scores = problem.scorer.scores(parameters, chunk.rows.take(chunk.index))
         loss += problem.loss.residuals(scores, chunk.labels)[0]
         rows += chunk.index.size
-    penalty = sum(float(np.vdot(values, values)) for values in parameters.values())
-    return loss / max(rows, 1) + 0.5 * problem.decay * penalty
+    return loss / max(rows, 1) + penalty(parameters, problem)
+
+
+def penalty(parameters: Parameters, problem: SgdProblem) -> float:
+    """(decay / 2) times the sum of squares; a bias counts as the weight of its constant feature (`LinearScorer`)."""
+    total = 0.0
+    for name, values in parameters.items():
+        rate = problem.scorer.bias_rate if name == "bias" and isinstance(problem.scorer, LinearScorer) else 1.0
+        total += float(np.vdot(values, values)) / rate
+    return 0.5 * problem.decay * total
