@@ -120,9 +120,10 @@ def ingest(
     force: Annotated[bool, typer.Option("--force", help="replace the dataset if it exists")] = False,
 ) -> None:
     """Turn files into a checked dataset store."""
+    options = dict(locals())
     from pipeline import commands
 
-    commands.ingest(**dict(locals(), commands=None))
+    commands.ingest(**options)
 
 
 @app.command()

@@ -109,6 +109,8 @@ class LabelTree(SgdLearner):
     ambiguity: float | None = Field(None, gt=0, le=1, description="cap on the share of classes a child keeps (delta)")
     loss: float | None = Field(None, ge=0, lt=1, description="cap on the classification loss (epsilon); instead of it")
     alternations: int = Field(3, ge=1, description="weights and partition in turn (T)")
+    initialisation: Literal["kmeans", "random"] = Field("kmeans", description='"random" is the paper\'s')
+    rounds: int = Field(5, ge=1, description="averages in every alternation")
     bias: bool = True
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pipeline.config import OWN_ROWS, LoadedConfig
 from pipeline.dataset import Dataset
 from pipeline.errors import OtherRun
@@ -15,6 +17,7 @@ from pipeline.profile import Profile
 from pipeline.stage import Estimate, Facts, Stage, fingerprints
 from pipeline.store import DONE, Done, RunFolder, RunFormat, read_json
 from tasks.errors import LabelgroveError, ResourceError
+from tasks.io import nonzeros_of
 
 IDLE_WORKER_BYTES = 320 << 20  # a worker process with everything imported and compiled, measured
 CACHE_SHARE, MOST_CACHE, LEAST_CACHE = 4, 1 << 30, 16 << 20  # rows kept: a quarter of what a worker may hold
@@ -188,25 +191,18 @@ def check_identity(folder: RunFolder, config: LoadedConfig, dataset: Dataset) ->
 
 
 def facts_of(config: LoadedConfig, dataset: Dataset) -> Facts:
-    """Bytes of one block in each encoding, before any of them is made."""
+    """Bytes of the largest block in each encoding, before any of them is made."""
     width = dataset.n_features
-    item = 2 if dataset.dtype == "float16" else 4
     if dataset.body == "csr":
-        own, floats = 12 * math.ceil(mean_nonzeros(dataset)) * dataset.block_rows, math.ceil(mean_nonzeros(dataset))
+        most = max(nonzeros_of(dataset.rows_store), default=0)
+        own, floats = 8 * most + 8 * dataset.block_rows, math.ceil(most / max(1, dataset.block_rows))
     else:
-        own, floats = item * width * dataset.block_rows, width
+        own, floats = np.dtype(dataset.dtype).itemsize * width * dataset.block_rows, width
     block_bytes, row_floats = {OWN_ROWS: own}, {OWN_ROWS: floats}
     for encoding in config.run.encode:
         block_bytes[encoding.name] = dataset.block_rows * (encoding.subquantizers or width)
         row_floats[encoding.name] = width
     return Facts(dataset, block_bytes, row_floats)
-
-
-def mean_nonzeros(dataset: Dataset) -> float:
-    """Stored values per row of a sparse dataset."""
-    from tasks.io import nonzeros_of
-
-    return nonzeros_of(dataset.rows_store) / max(1, dataset.n_rows)
 
 
 def _planned(stage: Stage, prints: dict[str, str], folder: RunFolder, facts: Facts, changed: set[str]) -> PlannedStep:

@@ -63,18 +63,22 @@ def rows_of(item: Item) -> int:
     blocks = getattr(item, "blocks", None)
     if blocks is not None:
         return sum(block.n_rows for block in blocks)
-    return int(getattr(item, "n_rows", 0))
+    rows = getattr(item, "n_rows", getattr(item, "rows", 0))
+    return rows if isinstance(rows, int) else 0
 
 
 def label_of(item: Item) -> str:
     """What the dashboard shows of an item: its block or node number, or its name."""
     if isinstance(item, list | tuple) and item:
         return label_of(item[0])
+    item = getattr(item, "block", item)
     for field in ("label", "index", "name"):
         value = getattr(item, field, None)
-        if value is not None:
-            return f"{value:05d}" if isinstance(value, int) else str(value)
-    return str(item)[:40]
+        if isinstance(value, int):
+            return f"{value:05d}"
+        if isinstance(value, str):
+            return value
+    return str(item).rpartition("/")[2][:40]
 
 
 class Pool(Protocol):

@@ -17,7 +17,7 @@ from pipeline.plan import MemoryPlan, Plan, PlannedStep, check_resources, identi
 from pipeline.pool import DaskPool, Progress, SerialPool, silent
 from pipeline.profile import Profile
 from pipeline.stage import Work
-from pipeline.store import FORMAT, VERSION, Done, RunFolder, write_json, write_text
+from pipeline.store import FORMAT, VERSION, Done, RunFolder, plain, write_json, write_text
 from pipeline.task_table import append_receipts
 from tasks.calls import Receipt
 from tasks.errors import ResourceError
@@ -163,8 +163,8 @@ def _run_step(plan: Plan, step: PlannedStep, pool: Any, done: dict[str, Done]) -
         inputs={name: found.digest for name, found in inputs.items()},
         settings=stage.settings(),
         files=folder.describe_files(step.name, step.fingerprint),
-        results=made.results,
-        measured={**summed(receipts), "seconds": time.perf_counter() - started, **made.measured},
+        results=plain(made.results),
+        measured=plain({**summed(receipts), "seconds": time.perf_counter() - started, **made.measured}),
     )
     folder.finish(finished)
     folder.event("done", step=step.name, digest=made.digest, seconds=round(finished.measured["seconds"], 3))

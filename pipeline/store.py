@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import shutil
 import time
@@ -56,6 +57,17 @@ class Done:
     @property
     def nbytes(self) -> int:
         return sum(int(size) for size, _ in self.files.values())
+
+
+def plain(value: Any) -> Any:
+    """JSON's own values: infinite and undefined numbers become null, tuples lists, NumPy scalars numbers."""
+    if isinstance(value, dict):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    if hasattr(value, "item") and not isinstance(value, str | bytes):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def write_json(path: Path, value: Any) -> None:

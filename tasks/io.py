@@ -135,6 +135,11 @@ def facts_of(store: str) -> StoreFacts:
     raise StoreMetadata(f"it is no store of rows (kind {kind!r})", store, "a dataset's rows are in its X")
 
 
+def nonzeros_of(store: str) -> list[int]:
+    """Stored values of each block of a CSR store, read from metadata alone."""
+    return [int(_open(f"{_csr_path(block)}/data").shape[0]) for block in blocks_of(store)]
+
+
 def blocks_of(store: str) -> list[Block]:
     """All blocks of a rows store, in order."""
     facts = facts_of(store)

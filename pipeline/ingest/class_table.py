@@ -21,7 +21,7 @@ from pipeline.ingest.errors import (
     LabelOutOfRange,
     UnknownInput,
 )
-from pipeline.ingest.files import PathLike, read_text, text_lines
+from pipeline.ingest.files import PathLike, read_text, refuse_unsafe, text_lines
 from pipeline.ingest.labels import NULLS, Labels, first_row, normal
 from tasks.classes import ClassTable
 from tasks.rows.base import Array
@@ -58,6 +58,7 @@ def read_classes(classes: ClassesLike) -> Classes:
     ending = path.suffix.lower()
     if not path.is_file():
         raise ClassTableFormat("there is no such file", str(path), "check the path")
+    refuse_unsafe(path)
     if ending == ".json":
         return _from_json(path)
     if ending in (".tsv", ".txt", ""):

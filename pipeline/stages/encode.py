@@ -2,13 +2,39 @@
 
 from __future__ import annotations
 
+import os
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
-from tasks.quantize.pq import PqParams
+import numpy as np
 
 from pipeline.config import OWN_ROWS, PqEncoding
-from pipeline.stage import Stage, encode_step
+from pipeline.dataset import Dataset
+from pipeline.pool import Pool
+from pipeline.stage import ROWS_STORE, Estimate, Facts, Made, Stage, Work, encode_step
+from pipeline.stages.train import MEGABYTE
+from tasks.digest import combine, digest_arrays
+from tasks.errors import ArtefactError
+from tasks.io import Block, create_codes, read_codebooks
+from tasks.quantize.blocks import (
+    SLICE_BYTES,
+    EncodeReport,
+    SamplePart,
+    codebook_sums_block,
+    count_eligible,
+    plan_sample,
+    sample_block,
+)
+from tasks.quantize.kmeans import CodebookSums, train_codebooks
+from tasks.quantize.pq import PqParams
+from tasks.quantize.resume import encode_block_once
+from tasks.rows.base import Array
+from tasks.sums import FAN_IN
+
+FIRST_ROWS = 8  # rows per centroid among which the first centroids are chosen
 
 
 @dataclass(frozen=True)
@@ -17,6 +43,15 @@ class PqStage(Stage):
 
     encoding: PqEncoding
     params: PqParams
+
+    @classmethod
+    def of(cls, encoding: PqEncoding, dataset: Dataset) -> Self:
+        """Raises PQShape and PQTooFewRows with the values that would do."""
+        given = {key: getattr(encoding, key) for key in PqParams.__dataclass_fields__}
+        params = PqParams(**given)
+        params.resolve(dataset.n_features)
+        params.check_rows(dataset.split_counts["train"])
+        return cls(encoding, params)
 
     @property
     def name(self) -> str:
@@ -28,3 +63,85 @@ class PqStage(Stage):
     @property
     def inputs(self) -> tuple[str, ...]:
         return () if self.encoding.rows == OWN_ROWS else (encode_step(self.encoding.rows),)
+
+    @property
+    def reads_rows(self) -> bool:
+        return True
+
+    def estimate(self, facts: Facts) -> Estimate:
+        dataset = facts.dataset
+        books = 4 * dataset.n_features * self.params.n_centroids
+        codes = dataset.block_rows * self.params.resolve(dataset.n_features)
+        task = 2 * facts.block_bytes[self.encoding.rows] + 6 * SLICE_BYTES + 5 * books + 2 * codes + 32 * MEGABYTE
+        first = 3 * 4 * dataset.n_features * FIRST_ROWS * self.params.n_centroids
+        blocks = len(dataset.blocks())
+        disk = blocks * codes + 2 * books + MEGABYTE
+        return Estimate(max(task + first, 2 * FAN_IN * books), disk, blocks * 2 + self.params.iterations)
+
+    def run(self, work: Work) -> Made:
+        started = time.perf_counter()
+        progress = work.folder / "progress"
+        marks = progress / "blocks"
+        marks.mkdir(parents=True, exist_ok=True)
+        sources = work.blocks(self.encoding.rows)
+        codebooks = self._codebooks(work, progress)
+        store = str(work.folder / ROWS_STORE)
+        if not same_codebooks(store, codebooks):
+            n_rows, block_rows = work.dataset.n_rows, work.dataset.block_rows
+            create_codes(store, n_rows, codebooks.shape[0], block_rows, codebooks)
+        report: EncodeReport = work.pool.sum(encode_block_once, sources, codebooks, store, str(marks), name=self.name)
+        seconds = time.perf_counter() - started
+        results = {
+            "rows": report.rows,
+            "bytes_per_row": int(codebooks.shape[0]),
+            "relative_error": report.relative_error,
+        }
+        digest = combine([digest_arrays(codebooks), *report.digests])
+        return Made(digest, results, {"rows_per_second": report.rows / max(seconds, 1e-9), "seconds": seconds})
+
+    def _codebooks(self, work: Work, progress: Path) -> Array:
+        """Trained codebooks (n_subquantizers, n_centroids, width) float32, kept for an attempt that is interrupted."""
+        kept = progress / "codebooks.npy"
+        try:
+            found: Array = np.load(kept, allow_pickle=False)
+            return found
+        except (OSError, ValueError, EOFError):
+            pass
+        oracle = PoolCodebooks(work.pool, work.train_blocks(self.encoding.rows), self, work)
+        n_subquantizers = self.params.resolve(work.dataset.n_features)
+        trained = train_codebooks(oracle, n_subquantizers, self.params.n_centroids, self.params.iterations, work.seed)
+        spare = kept.with_name(f".codebooks.partial-{os.getpid()}")
+        with open(spare, "wb") as file:
+            np.save(file, trained.codebooks, allow_pickle=False)
+        os.replace(spare, kept)
+        return trained.codebooks
+
+
+def same_codebooks(store: str, codebooks: Array) -> bool:
+    """Whether an interrupted attempt has begun this very store."""
+    try:
+        return bool(np.array_equal(read_codebooks(store), codebooks))
+    except ArtefactError:
+        return False
+
+
+class PoolCodebooks:
+    """The k-means oracle over a seeded sample of the training rows, added up over the pool."""
+
+    def __init__(self, pool: Pool, blocks: Sequence[Block], stage: PqStage, work: Work) -> None:
+        self.pool, self.name, self.dataset = pool, stage.encoding.name, work.dataset.path
+        self.seed = work.seed
+        eligible = pool.map(count_eligible, blocks, self.dataset, name=f"count_{self.name}")
+        self.parts: list[SamplePart] = plan_sample(blocks, eligible, stage.params.sample, self.seed)
+        first = FIRST_ROWS * stage.params.n_centroids
+        self.first: list[SamplePart] = plan_sample(blocks, eligible, min(first, stage.params.sample), self.seed)
+
+    def initial_sample(self) -> Array:
+        parts = self.pool.map(sample_block, self.first, self.dataset, self.seed, name=f"sample_{self.name}")
+        return np.concatenate(parts)
+
+    def sums(self, codebooks: Array) -> CodebookSums:
+        total: CodebookSums = self.pool.sum(
+            codebook_sums_block, self.parts, codebooks, self.dataset, self.seed, name=f"kmeans_{self.name}"
+        )
+        return total

@@ -67,7 +67,9 @@ class PredictStage(Stage):
         selection = Selection(work.dataset.path, TEST)
         model = str(work.folders[train_step(self.learner.name)] / MODEL)
         report: PredictReport = work.pool.sum(predict_block, blocks, model, top, str(parts), selection, name=self.name)
-        join_parts([parts / part_name(block.index) for block in blocks], work.folder / PREDICTIONS)
+        found = [parts / part_name(block.index) for block in blocks]
+        metadata = {"model": work.inputs[train_step(self.learner.name)].digest, "dataset": work.dataset.digest}
+        join_parts(found, work.folder / PREDICTIONS, metadata, report.digests)
         seconds = time.perf_counter() - started
         rows = max(1, report.rows)
         return Made(

@@ -184,14 +184,7 @@ def hashed_scorer(learner: Heshing | FlatHash, dataset: Dataset) -> HashedScorer
     if isinstance(learner, FlatHash):
         seeds = taxonomy.node_seeds[taxonomy.leaf_of_class]
         return HashedScorer.flat(seeds, learner.n_buckets, dataset.n_features)
-    return HashedScorer.hierarchical(
-        taxonomy.node_seeds,
-        taxonomy.parent,
-        taxonomy.level,
-        taxonomy.leaf_of_class,
-        learner.n_buckets,
-        dataset.n_features,
-    )
+    return HashedScorer.hierarchical(taxonomy, learner.n_buckets, dataset.n_features)
 
 
 def n_levels(learner: SgdLearner, dataset: Dataset) -> int:

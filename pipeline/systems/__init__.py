@@ -17,7 +17,7 @@ def stages_of(config: RunConfig, dataset: Dataset) -> list[Stage]:
 
     Raises the errors of parameters that the data do not allow (PQShape, PQTooFewRows, TreeShape, ParamError).
     """
-    stages: list[Stage] = [PqStage.of(encoding, config, dataset) for encoding in config.encode]
+    stages: list[Stage] = [PqStage.of(encoding, dataset) for encoding in config.encode]
     stages += [_training(learner, dataset) for learner in config.train]
     if dataset.split_counts["test"]:
         for learner in config.train:
