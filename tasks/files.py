@@ -6,10 +6,13 @@ import errno
 import os
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 from tasks.errors import ResourceError
+
+SYNC_THREADS = 32
 
 
 class DiskFull(ResourceError):
@@ -60,9 +63,9 @@ def settle(path: str) -> None:
             shutil.rmtree(leftover, ignore_errors=True)
         else:
             leftover.unlink(missing_ok=True)
-    for folder, _, names in os.walk(path):
-        for name in (*names, "."):
-            sync_path(os.path.join(folder, name))
+    found = [os.path.join(folder, name) for folder, _, names in os.walk(path) for name in (*names, ".")]
+    with ThreadPoolExecutor(SYNC_THREADS) as threads:  # the disk joins requests that wait at the same time
+        list(threads.map(sync_path, found))
 
 
 def sync_path(path: str) -> None:
