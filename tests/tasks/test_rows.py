@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -151,6 +152,22 @@ def test_nbytes_counts_what_is_held() -> None:
     assert Dense(np.zeros((3, 4), np.float16)).nbytes == 24
     assert random_codes(0, 5, 6).nbytes == 10
     assert csr_of(np.eye(3)).nbytes == 3 * 8 + 3 * 4 + 4 * 8
+
+
+def test_arrays_mapped_read_only_from_files_serve(tmp_path: Path) -> None:
+    """What is broadcast to a task arrives as a read-only memory map."""
+
+    def mapped(name: str, values: np.ndarray) -> np.ndarray:
+        np.save(tmp_path / name, values)
+        found: np.ndarray = np.load(tmp_path / f"{name}.npy", mmap_mode="r")
+        return found
+
+    plain = random_codes(3, 6, 4)
+    rows = PqCodes(mapped("codes", plain.codes), mapped("codebooks", plain.codebooks))
+    weights, residuals = np.random.default_rng(3).standard_normal((4, 2)), np.ones((6, 2))
+    for body, same in ((rows, plain), (Dense(mapped("values", plain.to_array())), plain.decoded())):
+        np.testing.assert_array_equal(body.scores(mapped("weights", weights)), same.scores(weights))
+        np.testing.assert_array_equal(body.gradient(mapped("residuals", residuals)), same.gradient(residuals))
 
 
 def test_sparse_updates_touch_only_their_features() -> None:
