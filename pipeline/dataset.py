@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +18,7 @@ import numpy as np
 from tasks import io
 from tasks.classes import ClassTable
 from tasks.digest import combine, digest_arrays, digest_text
-from tasks.errors import ArtefactError
+from tasks.errors import ArtefactError, LabelgroveError
 from tasks.rows.base import Array
 from tasks.taxonomy import Taxonomy
 
@@ -67,6 +67,8 @@ class Dataset:
         place = os.fspath(path)
         attrs = io.read_attrs(place)
         _check_format(attrs, place)
+        if attrs.get("attributes_digest") != attributes_digest(attrs):
+            raise DatasetDamaged("its attributes are not what was written", f"{place}/zarr.json", AGAIN)
         try:
             facts = {name: attrs[name] for name in cls.__dataclass_fields__ if name not in ("path", "notes")}
             dataset = cls(path=place, notes=tuple(Note(**note) for note in attrs["notes"]), **facts)
@@ -116,9 +118,14 @@ class Dataset:
 
     def problems(self, progress: Progress | None = None) -> Iterator[ArtefactError]:
         """Everything that is missing, damaged or not what was written: one error each."""
-        stored = io.read_attrs(f"{self.path}/digests")
-        if content_digest(stored) != self.digest:
-            yield DatasetDamaged("the digests do not add up to the dataset's own", f"{self.path}/digests", AGAIN)
+        place = f"{self.path}/digests"
+        found = list(
+            _differences("digests of its parts", place, self.digest, lambda: content_digest(io.read_attrs(place)))
+        )
+        if found:  # without them nothing else can be compared
+            yield from found
+            return
+        stored = io.read_attrs(place)
         yield from _differences("class table", f"{self.path}/classes", stored["classes"], self._class_digest)
         yield from _differences("taxonomy", f"{self.path}/taxonomy", stored["taxonomy"], self._taxonomy_digest)
         for block in self.blocks():
@@ -162,7 +169,7 @@ def _differences(what: str, where: str, expected: str, again: Callable[[], str])
             yield DatasetDamaged(f"{what}: the content is not what was written", where, AGAIN)
     except ArtefactError as error:
         yield error
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, LabelgroveError) as error:
         yield DatasetDamaged(f"{what}: {error}", where, AGAIN)
 
 
@@ -180,6 +187,11 @@ def content_digest(parts: dict[str, Any]) -> str:
     """One digest of a dataset: of X and each column the digests of its blocks, then class table and taxonomy."""
     columns: Iterable[str] = (json.dumps(parts[name]) for name in (io.FEATURES, *COLUMNS))
     return combine([*columns, parts["classes"], parts["taxonomy"]])
+
+
+def attributes_digest(attrs: Mapping[str, Any]) -> str:
+    """Digest of the dataset's own attributes, its facts and notes."""
+    return digest_text(json.dumps({key: attrs[key] for key in sorted(attrs) if key != "attributes_digest"}))
 
 
 def count_splits(split: Array) -> dict[str, int]:

@@ -15,6 +15,7 @@ from pipeline.dataset import (
     FORMAT,
     VERSION,
     Note,
+    attributes_digest,
     class_digest,
     content_digest,
     count_splits,
@@ -49,7 +50,7 @@ class Content:
 def write_dataset(folder: Path, parts: Parts, content: Content, tick: Callable[[int], None]) -> None:
     """Write the store into an existing folder; its attributes, with the content digest, come last."""
     place = str(folder)
-    io.create_group(place, {"format": FORMAT, "version": VERSION})
+    io.create_group(place, {})
     digests: dict[str, Any] = {io.FEATURES: [], **{name: [] for name in COLUMNS}}
     for block in _create(place, parts, content):
         index = content.order[block.start : block.stop]
@@ -63,7 +64,8 @@ def write_dataset(folder: Path, parts: Parts, content: Content, tick: Callable[[
     _write_taxonomy(f"{place}/taxonomy", content.taxonomy)
     digests["taxonomy"] = taxonomy_digest(content.taxonomy)
     io.create_group(f"{place}/digests", digests)
-    io.write_attrs(place, _attributes(parts, content, content_digest(digests)))
+    attrs = _attributes(parts, content, content_digest(digests))
+    io.write_attrs(place, attrs | {"attributes_digest": attributes_digest(attrs)})
 
 
 def _create(place: str, parts: Parts, content: Content) -> list[io.Block]:
@@ -93,6 +95,8 @@ def _write_taxonomy(place: str, taxonomy: Taxonomy | None) -> None:
 
 def _attributes(parts: Parts, content: Content, digest: str) -> dict[str, Any]:
     return {
+        "format": FORMAT,
+        "version": VERSION,
         "n_rows": len(content.order),
         "n_features": parts.n_features,
         "n_classes": len(content.classes),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tracemalloc
@@ -12,6 +14,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.sparse
+import zarr
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +23,8 @@ from pipeline.ingest import ingest, open_source
 from pipeline.ingest.errors import ColumnMismatch, DatasetExists, DeclaredTooLarge, OneClassData
 from pipeline.ingest.layout import choose_block_rows
 from tasks import io
+from tasks.errors import ArtefactError
+from tasks.files import DiskFull
 from tests.shared import shared_path
 from tests.strategies import block_rows, csr_matrices, dense_matrices
 from tests.tasks.test_io import delete, empty, flip, garbage, truncate
@@ -418,6 +423,20 @@ def test_an_existing_dataset_is_replaced_only_by_force(tmp_path, small):
     assert [path.name for path in tmp_path.iterdir()] == ["d"]
 
 
+def test_of_two_processes_the_faster_one_wins(tmp_path, small):
+    """The dataset appears while another ingest is at work: it stays, and the slower one says so."""
+    other = ingest(small[0][:, :2], tmp_path / "other", labels=small[1])
+
+    def appear(done, total):
+        if done == total and not (tmp_path / "d").exists():
+            shutil.copytree(tmp_path / "other", tmp_path / "d")
+
+    with pytest.raises(DatasetExists, match="meanwhile"):
+        ingest(small[0], tmp_path / "d", labels=small[1], progress=appear)
+    assert Dataset.open(tmp_path / "d").digest == other.digest
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["d", "other"]
+
+
 @pytest.mark.parametrize("kind", ["folder", "file", "store"])
 def test_force_replaces_nothing_but_datasets(tmp_path, small, kind):
     place = tmp_path / "precious"
@@ -529,6 +548,49 @@ def test_newer_and_foreign_datasets_are_refused_by_name(tmp_path, small):
         Dataset.open(tmp_path / "d")
     with pytest.raises(io.StoreMetadata):
         Dataset.open(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("damage", [delete, truncate, empty, flip, garbage], ids=lambda damage: damage.__name__)
+def test_damaged_metadata_is_found_or_means_the_same(tmp_path, small, damage):
+    """Every zarr.json in turn; a flipped bit in one may leave its meaning as it was."""
+    made = ingest(small[0], tmp_path / "d", labels=small[1], taxonomy={"root": {"a": ["0", "1"], "b": ["2", "3"]}})
+    expected = stored(made)
+    found = 0
+    for path in sorted((tmp_path / "d").rglob("zarr.json")):
+        content = path.read_bytes()
+        damage(path)
+        try:
+            opened = Dataset.open(tmp_path / "d")
+            opened.verify()
+            for again, before in zip(stored(opened), expected, strict=True):
+                np.testing.assert_array_equal(again, before)
+            assert (opened.classes, opened.taxonomy.names) == (made.classes, made.taxonomy.names)
+        except ArtefactError:
+            found += 1
+        path.write_bytes(content)
+    assert found >= 4 if damage is flip else found == 10
+    made.verify()
+
+
+def test_a_disk_that_fills_up_at_any_write(tmp_path, small, monkeypatch):
+    """For every n: the n-th chunk finds no space; the error names the place, and nothing is left but what was there."""
+    real = zarr.Array.__setitem__
+    for n in range(100):
+        room = iter(range(n))
+
+        def write(array, place, values, room=room):
+            if next(room, None) is None:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            real(array, place, values)
+
+        monkeypatch.setattr(zarr.Array, "__setitem__", write)
+        try:
+            ingest(small[0], tmp_path / "d", labels=small[1], block_rows=16)
+        except DiskFull:
+            assert list(tmp_path.iterdir()) == []
+        else:
+            break
+    assert n == 3 * 4
 
 
 @pytest.mark.parametrize("change", [{"n_rows": 41}, {"n_features": 2**60}, {"body": "csr"}, {"notes": [{"poem": 1}]}])

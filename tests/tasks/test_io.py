@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -376,6 +377,25 @@ def test_a_full_disk_is_named(tmp_path, monkeypatch, kind):
     assert caught.value.exit_code == 5
     assert str(tmp_path / "X") in caught.value.where
     assert len(chunk_files(tmp_path)) == 2
+
+
+def test_a_twin_of_a_csr_part_that_was_faster_stays(tmp_path, monkeypatch):
+    """Two workers write the same block at once: between one's two renames the other's part moves in."""
+    blocks, digests, _ = make("csr", str(tmp_path / "X"))
+    rows, twin, place = io.load_rows(blocks[0]), tmp_path / "twin", tmp_path / "X" / "00000"
+    shutil.copytree(place, twin)
+    real = os.rename
+
+    def rename(source, target):
+        if str(target) == str(place) and twin.exists():
+            real(twin, place)
+        real(source, target)
+
+    monkeypatch.setattr(os, "rename", rename)
+    assert io.write_csr(blocks[0], rows.data, rows.indices, rows.indptr) == digests[0]
+    assert not twin.exists()
+    assert sorted(path.name for path in (tmp_path / "X").iterdir()) == ["00000", "00001", "00002", "zarr.json"]
+    assert io.rows_digest(io.load_rows(blocks[0])) == digests[0]
 
 
 def test_settle_removes_what_killed_writers_left(tmp_path):
