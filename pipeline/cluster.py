@@ -151,7 +151,9 @@ DASK_CONFIG = {
     "distributed.scheduler.allowed-failures": 20,  # a killed worker is no verdict on the tasks it held
     "distributed.scheduler.no-workers-timeout": f"{NO_WORKERS_SECONDS:.0f}s",
     "distributed.nanny.pre-spawn-environ": {
-        "MALLOC_TRIM_THRESHOLD_": 65536,
+        # Dask's own 64 KiB makes the kernel hand out and take back every temporary array of a batch, page by page.
+        "MALLOC_TRIM_THRESHOLD_": 128 << 20,
+        "MALLOC_MMAP_THRESHOLD_": 32 << 20,
         "OMP_NUM_THREADS": 1,
         "MKL_NUM_THREADS": 1,
         "OPENBLAS_NUM_THREADS": 1,

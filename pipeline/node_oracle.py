@@ -27,6 +27,7 @@ from tasks.trees.blocks import (
     node_class_counts,
     node_counts,
     node_routes,
+    node_runners_up,
     node_sgd,
     node_step,
 )
@@ -70,6 +71,13 @@ class PoolNode:
         """See `Node.counts`."""
         total: Array = self.pool.sum(
             node_counts, self.field.judged, self.node, weights, self.without, name=f"count_{self.label}"
+        )
+        return total
+
+    def runners_up(self, weights: Parameters) -> Array:
+        """See `Node.runners_up`."""
+        total: Array = self.pool.sum(
+            node_runners_up, self.field.judged, self.node, weights, self.without, name=f"second_{self.label}"
         )
         return total
 

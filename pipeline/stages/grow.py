@@ -13,6 +13,7 @@ from pipeline.stage import Estimate, Facts, Made, Stage, Work
 from pipeline.stages.train import MEGABYTE, check_rows, inputs_of, model_facts, save, train_step
 from tasks.io import Block
 from tasks.sums import FAN_IN
+from tasks.trees.local import judges_per_class
 from tasks.trees.params import LabelTreeParams
 from tasks.trees.place import Ground
 from tasks.trees.tree import LabelTree
@@ -21,11 +22,13 @@ NODES = "nodes"  # folder of the growing tree, within the step's progress: gone 
 ROUTE_BYTES = 12  # of one row at one depth
 
 
-def tree_params(learner: LabelTreeSection, n_classes: int) -> LabelTreeParams:
+def tree_params(learner: LabelTreeSection, dataset: Dataset) -> LabelTreeParams:
     """The parameters of a label tree, of the keys of its section, settled. Raises ParamError, TreeShape."""
     known = {field.name for field in fields(LabelTreeParams)}
     given = {key: value for key, value in learner.model_dump().items() if key in known}
-    return LabelTreeParams(**given).settled(n_classes)
+    counts = dataset.split_counts
+    judges = judges_per_class(counts["train"], counts["validation"], dataset.n_classes)
+    return LabelTreeParams(**given).settled(dataset.n_classes, judges)
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class GrowStage(Stage):
     @classmethod
     def of(cls, learner: LabelTreeSection, dataset: Dataset) -> Self:
         """Raises ParamError and TreeShape when a parameter does not fit, NoTrainingRows without training rows."""
-        tree_params(learner, dataset.n_classes)
+        tree_params(learner, dataset)
         check_rows(learner, dataset)
         return cls(learner)
 
@@ -58,7 +61,7 @@ class GrowStage(Stage):
 
     def estimate(self, facts: Facts) -> Estimate:
         dataset, rows = facts.dataset, self.learner.rows
-        params = tree_params(self.learner, dataset.n_classes)
+        params = tree_params(self.learner, dataset)
         block_bytes = facts.block_bytes[rows]
         n_train = dataset.split_counts["train"]
         n_judged = n_train + dataset.split_counts["validation"]
@@ -89,7 +92,7 @@ class GrowStage(Stage):
             dataset=dataset.path,
             rows=work.blocks(self.learner.rows)[0].store,
             folder=str(work.folder / "progress" / NODES),
-            params=tree_params(self.learner, dataset.n_classes),
+            params=tree_params(self.learner, dataset),
             seed=work.seed,
             name=self.learner.name,
             n_features=dataset.n_features,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.linalg.blas import dgemm, sgemm
 
 from tasks.rows.base import Array, Rows
 
@@ -48,9 +49,15 @@ class Dense(Rows):
         return out
 
     def subtract_gradient(self, residuals: Array, step: float, weights: Array) -> None:
-        factor = weights.dtype.type(step)
+        """Added up inside BLAS: a temporary of the weights' size would cost more than a small batch's product."""
+        gemm = sgemm if weights.dtype == np.float32 else dgemm
+        in_place = weights.flags.c_contiguous and weights.dtype in (np.float32, np.float64)
         for where, values in self._slices(weights.dtype):
-            weights -= values.T @ (residuals[where] * factor)
+            part = np.ascontiguousarray(residuals[where], dtype=weights.dtype)
+            if in_place and part.size and values.size:
+                gemm(-step, part.T, values.T, beta=1.0, c=weights.T, trans_b=True, overwrite_c=True)
+            else:
+                weights -= values.T @ (part * weights.dtype.type(step))
 
     def take(self, index: Array) -> Dense:
         return Dense(self.values[index])

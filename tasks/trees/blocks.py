@@ -12,7 +12,7 @@ from tasks.fit.problem import SgdProblem, StepTrial
 from tasks.fit.scorer import Parameters
 from tasks.fit.targets import TRAIN, VALIDATION
 from tasks.io import Block, blocks_of, read_rows
-from tasks.rows.base import Array
+from tasks.rows.base import Array, Rows
 from tasks.trees.balance import ClassSums, class_sums
 from tasks.trees.gather import gather
 from tasks.trees.label_tree import grow_node
@@ -21,9 +21,10 @@ from tasks.trees.local import (
     LocalNode,
     classes_held,
     count_routes,
+    count_runners_up,
     node_name,
     node_problem,
-    routes,
+    sent_down,
     stand_ins_of,
 )
 from tasks.trees.place import (
@@ -68,23 +69,25 @@ def grow_whole(task: NodeTask, ground: Ground) -> Summary:
     train, judges = (Labelled(gather(blocks, one.block, one.offset), one.label) for one in who)
     node = LocalNode(classes, train, judges, ground.params, ground.seed, ground.place(task.path))
     grown = grow_node(node, ground.params, ground.seed, task.path)
-    gone = [routes(part.rows, grown.split.parameters()) for part in (train, judges)]
     if ground.params.kind_of(classes.size, len(task.path)) == "full":
         return write_done(ground, task.path, grown, {}, np.zeros((len(grown.split.children), 2), np.int64))
-    chosen = [kept(one, child, grown.split) for one, child in zip(who, gone, strict=True)]
+    chosen = [
+        kept(one, labelled.rows, grown.split, part, ground)
+        for one, labelled, part in zip(who, (train, judges), PARTS, strict=True)
+    ]
     digest = write_piece(ground, task.path, WHOLE, chosen, len(grown.split.children))
     return write_done(ground, task.path, grown, {WHOLE: digest}, routed_counts(chosen, grown.split))
 
 
-def kept(who: Members, child: Array, split: Split) -> tuple[Members, Array]:
-    """The members whose class is in the child they go to, and that child."""
-    column = np.searchsorted(split.classes, who.label)
-    stays = split.children[child, column]
-    return Members(who.block[stays], who.offset[stays], who.label[stays]), child[stays]
+def kept(who: Members, rows: Rows, split: Split, part: int, ground: Ground) -> tuple[Members, Array]:
+    """The members that the children get, and the child of each; see `sent_down`."""
+    columns = np.searchsorted(split.classes, who.label)
+    index, child = sent_down(rows, columns, split, part == TRAIN, ground.params)
+    return Members(who.block[index], who.offset[index], who.label[index]), child
 
 
 def routed_counts(chosen: list[tuple[Members, Array]], split: Split) -> Array:
-    """(Q, 2) int64: training and validation rows that each child keeps."""
+    """(Q, 2) int64: training and validation rows that each child gets."""
     n_children = len(split.children)
     return np.stack([np.bincount(child, minlength=n_children) for _, child in chosen], axis=1)
 
@@ -162,14 +165,27 @@ def node_centroids(block: Block, node: WideNode) -> ClassSums:
     return class_sums(read_rows(block).take(offset), column, n_classes, node.ground.seed)
 
 
-def node_counts(block: Block, node: WideNode, weights: Parameters, without: Array) -> Array:
-    """(Q, K) int64: where the judging rows of one block go; `without` (K,) bool: classes judged by training rows."""
+def judging(block: Block, node: WideNode, without: Array) -> tuple[Rows, Array]:
+    """Judging rows of one block, and their class columns; `without` (K,) bool: classes judged by training rows."""
     offset, column = node.columns(VALIDATION, block)
     own, own_column = node.columns(TRAIN, block)
     stand_ins = stand_ins_of(own_column, without)
     index = np.concatenate([offset, own[stand_ins]])
-    columns = np.concatenate([column, own_column[stand_ins]])
-    return count_routes(read_rows(block).take(index), weights, columns, without.size)
+    return read_rows(block).take(index), np.concatenate([column, own_column[stand_ins]])
+
+
+def node_counts(block: Block, node: WideNode, weights: Parameters, without: Array) -> Array:
+    """(Q, K) int64: where the judging rows of one block go."""
+    rows, columns = judging(block, node, without)
+    return count_routes(rows, weights, columns, without.size)
+
+
+def node_runners_up(block: Block, node: WideNode, weights: Parameters, without: Array) -> Array:
+    """(Q, K) int64: one block's share of `Node.runners_up`."""
+    offset, column = node.columns(TRAIN, block)
+    total = count_runners_up(read_rows(block).take(offset), weights, column, without.size, first_too=True)
+    rows, columns = judging(block, node, without)
+    return np.asarray(total + count_runners_up(rows, weights, columns, without.size))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -190,8 +206,7 @@ def node_routes(block: Block, node: WideNode, weights: Parameters, children: Arr
     for part in PARTS:
         offset, label = members_of_block(node.ground, node.path, part, block)
         who = Members(np.full(offset.size, block.index), offset, label)
-        child = routes(read_rows(block).take(offset), weights)
-        chosen.append(kept(who, child, split))
+        chosen.append(kept(who, read_rows(block).take(offset), split, part, node.ground))
     name = piece_of(block.index)
     digest = write_piece(node.ground, node.path, name, chosen, len(children))
     return Routed(((name, digest),), routed_counts(chosen, split))

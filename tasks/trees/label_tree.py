@@ -17,7 +17,14 @@ from tasks.rows.base import Array
 from tasks.seeds import stream
 from tasks.trees.balance import balanced_groups
 from tasks.trees.params import LabelTreeParams
-from tasks.trees.partition import Partition, accuracy_constrained, ambiguity_of, efficiency_constrained, loss_of
+from tasks.trees.partition import (
+    Partition,
+    accuracy_constrained,
+    ambiguity_of,
+    efficiency_constrained,
+    loss_of,
+    spend_rest,
+)
 from tasks.trees.tree import Path, Split
 
 
@@ -33,6 +40,10 @@ class Node(Protocol):
 
     def counts(self, weights: Parameters) -> Array:
         """(Q, K) int64: judging rows of class k that the classifiers send to child q."""
+        ...
+
+    def runners_up(self, weights: Parameters) -> Array:
+        """(Q, K) int64: judging rows whose second best child is q, training rows whose best or second best is."""
         ...
 
     def centroids(self) -> Array:
@@ -71,6 +82,8 @@ def grow_node(node: Node, params: LabelTreeParams, seed: int, path: Path) -> Gro
         counts = node.counts(fits[-1].parameters)
         partition = improve(counts, params)
         children = partition.children
+    if params.runners_up and params.ambiguity is not None:
+        children = spend_rest(counts, children, params.ambiguity, node.runners_up(fits[-1].parameters))
     return _grown(node, children, fits[-1], fits, counts, partition)
 
 

@@ -19,7 +19,7 @@ from tasks.rows.base import Array, Rows
 from tasks.trees.balance import class_sums
 from tasks.trees.label_tree import Grown, grow_node
 from tasks.trees.params import LabelTreeParams
-from tasks.trees.tree import LabelTree, Path, assemble
+from tasks.trees.tree import LabelTree, Path, Split, assemble
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +66,14 @@ class LocalNode:
             (count_routes(rows, weights, columns, shape[1]) for rows, columns in self.judges), np.zeros(shape, np.int64)
         )
 
+    def runners_up(self, weights: Parameters) -> Array:
+        """See `Node.runners_up`."""
+        shape = (weights["weights"].shape[1], self.classes.size)
+        total = count_runners_up(self.rows, weights, self.columns, shape[1], first_too=True)
+        for rows, columns in self.judges:
+            total += count_runners_up(rows, weights, columns, shape[1])
+        return total
+
     def centroids(self) -> Array:
         """See `Node.centroids`."""
         return class_sums(self.rows, self.columns, self.classes.size, self.seed).means()
@@ -106,26 +114,59 @@ def node_scores(rows: Rows, weights: Parameters) -> Array:
 
 
 def routes(rows: Rows, weights: Parameters) -> Array:
-    """(n_rows,) int64: the child that each row goes to, ties to the lower; scores are held for a slice at a time."""
+    """(n_rows,) int64: the child that each row goes to, ties to the lower."""
+    return best_two(rows, weights)[0]
+
+
+def best_two(rows: Rows, weights: Parameters) -> Array:
+    """(2, n_rows) int64: best and second best child of each row, ties to the lower; scores are held by slices."""
     n_children = weights["weights"].shape[1]
-    child = np.empty(rows.n_rows, np.int64)
+    best = np.empty((2, rows.n_rows), np.int64)
     for start, stop, part in slices(rows, n_children):
-        child[start:stop] = node_scores(part, weights).argmax(axis=1)
-    return child
+        scores = node_scores(part, weights)
+        best[0, start:stop] = scores.argmax(axis=1)
+        scores[np.arange(stop - start), best[0, start:stop]] = -np.inf
+        best[1, start:stop] = scores.argmax(axis=1)
+    return best
 
 
 def count_routes(rows: Rows, weights: Parameters, columns: Array, n_classes: int) -> Array:
     """(Q, K) int64: rows of class column k that go to child q."""
-    n_children = weights["weights"].shape[1]
-    cells = routes(rows, weights) * n_classes + columns
-    return np.bincount(cells, minlength=n_children * n_classes).reshape(n_children, n_classes)
+    return _tally(routes(rows, weights), columns, (weights["weights"].shape[1], n_classes))
+
+
+def count_runners_up(rows: Rows, weights: Parameters, columns: Array, n_classes: int, first_too: bool = False) -> Array:
+    """(Q, K) int64: rows of class column k whose second best child is q; with `first_too`, or whose best is."""
+    first, second = best_two(rows, weights)
+    shape = (weights["weights"].shape[1], n_classes)
+    total = _tally(second, columns, shape)
+    return np.asarray(total + _tally(first, columns, shape)) if first_too else total
+
+
+def _tally(child: Array, columns: Array, shape: tuple[int, int]) -> Array:
+    return np.bincount(child * shape[1] + columns, minlength=shape[0] * shape[1]).reshape(shape)
+
+
+def sent_down(rows: Rows, columns: Array, split: Split, training: bool, params: LabelTreeParams) -> tuple[Array, Array]:
+    """Which rows of a node its children get: (index into the rows, child), ascending by child, then row.
+
+    A row goes to its best child, if that holds its class. With training_rows = "of-class" a training row goes to every
+    child that holds its class, so that a class shared by several children is learned from all its rows in each.
+    """
+    if training and params.training_rows == "of-class":
+        child, index = np.nonzero(split.children[:, columns])
+        return index, child
+    gone = routes(rows, split.parameters())
+    stays = np.flatnonzero(split.children[gone, columns])
+    order = stays[np.argsort(gone[stays], kind="stable")]
+    return order, gone[order]
 
 
 def grow_rows(
     train: Labelled, validation: Labelled, n_classes: int, params: LabelTreeParams, seed: int, name: str = "tree"
 ) -> LabelTree:
     """A label tree grown in memory; the classes are 0..n_classes-1."""
-    params = params.settled(n_classes)
+    params = params.settled(n_classes, judges_per_class(train.labels.size, validation.labels.size, n_classes))
     every = np.arange(n_classes, dtype=np.int32)
     waiting: list[tuple[Path, Array, Labelled, Labelled]] = [((), every, train, validation)]
     grown: dict[Path, Grown] = {}
@@ -140,15 +181,19 @@ def grow_rows(
         split = grown[path].split
         if params.kind_of(classes.size, len(path)) == "full":
             continue
-        gone = [routes(part.rows, split.parameters()) for part in (own, judges)]
+        sent = [
+            (part, *sent_down(part.rows, np.searchsorted(classes, part.labels), split, part is own, params))
+            for part in (own, judges)
+        ]
         for q in range(len(split.children)):
-            held = split.classes_of(q)
-            chosen = [
-                np.flatnonzero((child == q) & np.isin(part.labels, held))
-                for part, child in zip((own, judges), gone, strict=True)
-            ]
-            waiting.append(((*path, q), held, own.take(chosen[0]), judges.take(chosen[1])))
+            first, second = (part.take(index[child == q]) for part, index, child in sent)
+            waiting.append(((*path, q), split.classes_of(q), first, second))
     return tree_of(grown, train.rows.n_features, n_classes, params)
+
+
+def judges_per_class(n_train: int, n_validation: int, n_classes: int) -> float:
+    """Mean number of judging rows of a class: validation rows, or training rows when there are none."""
+    return (n_validation or n_train) / n_classes
 
 
 def tree_of(grown: Mapping[Path, Grown], n_features: int, n_classes: int, params: LabelTreeParams) -> LabelTree:
@@ -161,6 +206,8 @@ def tree_of(grown: Mapping[Path, Grown], n_features: int, n_classes: int, params
         "ambiguity": params.ambiguity,
         "loss": params.loss,
         "initialisation": params.initialisation,
+        "training_rows": params.training_rows,
+        "runners_up": params.runners_up,
         "operations": sum(grown[path].record["operations"] for path in order),
         "nodes": [{"node": node_name(path), **grown[path].record} for path in order],
     }

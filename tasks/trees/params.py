@@ -10,7 +10,9 @@ from tasks.errors import ParamError
 from tasks.fit.sgd import AUTO, SgdParams
 from tasks.trees.tree import Path
 
-SLACK = 1.3  # tried 1.2 to 3 on validation rows of three sets: accuracy is flat up to 1.5 and falls beyond
+SLACK, WIDE_SLACK = 1.3, 2.0  # the ambiguity by default, times that of even, disjoint children
+WANTED_SPEEDUP = 4.5
+FEW_JUDGES = 10.0  # rows judging a class, below which they tell too little of where its rows go: the wider cap then
 
 Kind = Literal["leaf", "full", "learned"]
 
@@ -24,17 +26,18 @@ class LabelTreeParams:
     """A label tree T_{Q,H}; every value has a default that works.
 
     `ambiguity` caps the mean share of a node's classes that goes on to the child (OP3'); `loss` instead caps the share
-    of rows lost at a node (OP3). With neither, the ambiguity is `SLACK` times that of even, disjoint children.
+    of rows lost at a node (OP3). With neither, the ambiguity is a little more than that of even, disjoint children.
+    The paper's own procedure is initialisation = "random", training_rows = "routed", runners_up = False.
     """
 
-    branching: int | None = (
-        None  # children of a learned node (Q); None = the `depth`-th root of the classes, rounded up
-    )
+    branching: int | None = None  # children of a learned node (Q); None = `depth`-th root of the classes, rounded up
     depth: int = 2  # edges from the root to the deepest leaf (H)
     ambiguity: float | None = None  # delta
     loss: float | None = None  # epsilon
     alternations: int = 3  # times that classifiers and partition are learned in turn at a node
-    initialisation: Literal["random", "kmeans"] = "kmeans"  # "random" is the paper's: one distinct class per child
+    initialisation: Literal["random", "kmeans"] = "kmeans"  # "random": one distinct class per child
+    training_rows: Literal["of-class", "routed"] = "of-class"  # a child's: all of its classes, or those sent to it only
+    runners_up: bool = True  # what OP3' leaves of the ambiguity goes to the children that rows nearly went to
     regularization: float | Literal["auto"] = AUTO  # lambda, of lambda |w|^2
     passes: int = 1
     rounds: int = 5  # of every alternation
@@ -43,9 +46,7 @@ class LabelTreeParams:
     batch: int = 16
     bias: bool = True
     whole_root_bytes: int = 32 << 20  # a root whose training rows take more is trained by blocks over the pool ...
-    whole_node_bytes: int = (
-        256 << 20
-    )  # ... and so is any other node: there are many of these, to be trained side by side
+    whole_node_bytes: int = 256 << 20  # ... and so is any other node; of these many are trained side by side
 
     def __post_init__(self) -> None:
         if self.branching is not None and not _whole(self.branching, 2):
@@ -56,6 +57,8 @@ class LabelTreeParams:
             raise ParamError("alternations", self.alternations, "a whole number >= 1", "nothing would be learnt")
         if self.initialisation not in ("random", "kmeans"):
             raise ParamError("initialisation", self.initialisation, "random or kmeans", "a partition starts from one")
+        if self.training_rows not in ("of-class", "routed"):
+            raise ParamError("training_rows", self.training_rows, "of-class or routed", "a child learns from rows")
         for name in ("whole_root_bytes", "whole_node_bytes"):
             if not _whole(getattr(self, name), 0):
                 raise ParamError(name, getattr(self, name), "a whole number >= 0", "it bounds what a task holds")
@@ -84,8 +87,12 @@ class LabelTreeParams:
             doubled=True,
         )
 
-    def settled(self, n_classes: int) -> LabelTreeParams:
-        """The same with `branching` and `ambiguity` filled in. Raises TreeShape when the classes are too few."""
+    def settled(self, n_classes: int, judges: float = FEW_JUDGES) -> LabelTreeParams:
+        """The same with `branching` and `ambiguity` filled in.
+
+        judges   mean number of judging rows of a class
+        Raises TreeShape when the classes are too few.
+        """
         if n_classes < 2:
             raise TreeShape("classes", n_classes, "at least 2", "with one class there is nothing to tell apart")
         branching = self.branching or max(2, ceil(n_classes ** (1 / self.depth) - 1e-9))
@@ -93,7 +100,14 @@ class LabelTreeParams:
             raise TreeShape("branching", branching, f"at most the number of classes, {n_classes}", "a child needs one")
         if self.ambiguity is not None or self.loss is not None:
             return replace(self, branching=branching)
-        return replace(self, branching=branching, ambiguity=min(1.0, SLACK / branching))
+        slack = SLACK if judges >= FEW_JUDGES or self.depth == 1 else self._wide_slack(n_classes, branching)
+        return replace(self, branching=branching, ambiguity=min(1.0, slack / branching))
+
+    def _wide_slack(self, n_classes: int, branching: int) -> float:
+        """Up to WIDE_SLACK, as long as the tree stays about WANTED_SPEEDUP times cheaper than one-vs-rest."""
+        learned = self.depth - 1
+        share = max(0.0, 1 / WANTED_SPEEDUP - branching * learned / n_classes)
+        return min(WIDE_SLACK, max(SLACK, branching * float(share ** (1 / learned))))
 
     def trained_whole(self, path: Path, n_rows: int, row_bytes: float) -> bool:
         """Whether one task trains a node of `n_rows` training rows: a matter of config and data, never of workers."""

@@ -97,6 +97,25 @@ def efficiency_constrained(counts: Array, ambiguity: float) -> Partition:
     return Partition(children, lp_value, loss, lp_value + largest_class, loss, ambiguity_of(counts, children))
 
 
+def spend_rest(counts: Array, children: Array, ambiguity: float, runners: Array) -> Array:
+    """What OP3' leaves of the ambiguity, spent on the entries that rows nearly chose: (Q, K) bool, a superset.
+
+    runners (Q, K) non-negative: evidence for entries that nothing counted speaks for. Only when every counted entry is
+    taken (otherwise the budget is spent): entries join by runners / c_q descending until one does not fit, ties to the
+    lower child, then class. The loss on the counted rows stays what it is, and so does the optimum of OP3'.
+    """
+    if (counts > 0)[~children].any():
+        return children
+    reached = counts.sum(axis=1, dtype=np.float64)
+    ratio = np.where(children, 0.0, runners / np.maximum(reached, 1.0)[:, None]).ravel()
+    ratio[np.repeat(reached == 0, counts.shape[1])] = 0.0  # a child nobody reaches stays empty
+    order = np.flatnonzero(ratio)[np.argsort(-ratio[ratio > 0], kind="stable")]
+    costs = np.repeat(reached, counts.shape[1])[order]
+    left = ambiguity * counts.sum() * counts.shape[1] - reached @ children.sum(axis=1)
+    taken = int(np.searchsorted(np.cumsum(costs), left * (1 + TOLERANCE), side="right"))
+    return children | _chosen(counts.shape, order[:taken])
+
+
 def _by_gain_per_cost(counts: Array) -> tuple[Array, Array, Array]:
     """Entries with n_qk > 0 by n_qk / c_q descending: (flat index, n_qk, c_q as float64), ties by flat index."""
     gains = counts.ravel().astype(np.float64)

@@ -1,9 +1,9 @@
 """Where a tree grows: which rows a node has, found in its parent's routes; never copied down the tree.
 
 A node's folder holds its split (`classes`, `children`, `weights`, `bias`), its routes in one or more pieces, and
-`DONE.json`, written last. A piece lists the rows that are not lost at the node, sorted by child, then part, block and
-offset: `routes-NAME` (n, 3) int32 = block, offset in it, class; `starts-NAME` (2 Q + 1,) int64 = where each child's
-training rows and validation rows begin. A node trained whole writes one piece, a node trained by blocks one per block.
+`DONE.json`, written last. A piece lists the rows that the children get, sorted by child, then part, block and offset:
+`routes-NAME` (n, 3) int32 = block, offset in it, class; `starts-NAME` (2 Q + 1,) int64 = where each child's training
+rows and validation rows begin. A node trained whole writes one piece, a node trained by blocks one per block.
 """
 
 from __future__ import annotations
@@ -130,13 +130,13 @@ def pieces(folder: Folder) -> list[str]:
 def write_piece(ground: Ground, path: Path, name: str, chosen: Sequence[tuple[Members, Array]], n_children: int) -> str:
     """Write one piece of a node's routes; returns its digest.
 
-    chosen  for training, then validation rows: members that are not lost here, and the child (n,) of each
+    chosen  for training, then validation rows: members that the children get, and the child (n,) of each
     """
     child = np.concatenate([gone for _, gone in chosen])
     part = np.repeat(PARTS, [gone.size for _, gone in chosen])
     table = np.concatenate([np.stack([m.block, m.offset, m.label], axis=1) for m, _ in chosen]).astype(np.int32)
     cell = 2 * child + part
-    order = np.argsort(cell, kind="stable")  # members are ascending already
+    order = np.argsort(cell, kind="stable")  # within a child members are ascending already
     starts = np.searchsorted(cell[order], np.arange(2 * n_children + 1)).astype(np.int64)
     folder = ground.node_folder(path)
     return combine([_write(folder, f"routes-{name}", table[order]), _write(folder, f"starts-{name}", starts)])
@@ -151,7 +151,7 @@ def write_split(ground: Ground, path: Path, split: Split) -> str:
 def write_done(ground: Ground, path: Path, grown: Grown, piece_digests: Mapping[str, str], routed: Array) -> Summary:
     """Write a node's split and, last, its DONE.json.
 
-    routed  (Q, 2) int64: training and validation rows that each child keeps
+    routed  (Q, 2) int64: training and validation rows that each child gets
     """
     split = write_split(ground, path, grown.split)
     children = [

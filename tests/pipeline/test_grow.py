@@ -144,7 +144,10 @@ def client() -> Iterator[Any]:
         yield found
 
 
-@pytest.mark.parametrize("params", [SMALL, ALL_WIDE], ids=["whole", "all-wide"])
+ROUTED = replace(SMALL, training_rows="routed", runners_up=False, initialisation="random", whole_root_bytes=0)
+
+
+@pytest.mark.parametrize("params", [SMALL, ALL_WIDE, ROUTED], ids=["whole", "all-wide", "paper"])
 def test_the_same_bits_serially_and_on_workers(tmp_path: Path, client: Any, params: LabelTreeParams) -> None:
     on_workers = grow(
         write_dataset(tmp_path / "dask"), DaskPool(client, tmp_path / "scratch-d", WorkerSettings()), params

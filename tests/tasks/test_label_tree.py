@@ -13,9 +13,10 @@ from tasks.errors import ParamError
 from tasks.rows import Csr, Dense, Rows
 from tasks.trees.balance import WIDEST, balanced_groups, class_sums
 from tasks.trees.label_tree import first_partition, grow_node, improve
-from tasks.trees.local import Labelled, LocalNode, count_routes, grow_rows, node_name, routes
-from tasks.trees.params import SLACK, LabelTreeParams, TreeShape
+from tasks.trees.local import Labelled, LocalNode, count_routes, grow_rows, node_name, routes, sent_down
+from tasks.trees.params import SLACK, WANTED_SPEEDUP, WIDE_SLACK, LabelTreeParams, TreeShape
 from tasks.trees.partition import ambiguity_of, loss_of
+from tasks.trees.tree import Split
 from tests.naive import trees as naive
 from tests.shared import shared_path
 
@@ -48,7 +49,7 @@ def test_case_lt_08() -> None:
 
 
 def test_alternation_ends_with_the_partition_of_the_last_weights() -> None:
-    params = LabelTreeParams(branching=3, ambiguity=0.5, rounds=2)
+    params = LabelTreeParams(branching=3, ambiguity=0.5, rounds=2, runners_up=False)
     node = node_of(params)
     grown = grow_node(node, params.settled(9), 0, ())
     counts = node.counts(grown.split.parameters())
@@ -149,7 +150,9 @@ def sparse_of(part: Labelled) -> Labelled:
 
 
 @pytest.mark.parametrize("body", ["dense", "csr"])
-@pytest.mark.parametrize("more", [{}, {"depth": 3}, {"loss": 0.05}, {"bias": False}, {"initialisation": "random"}])
+@pytest.mark.parametrize(
+    "more", [{}, {"depth": 3}, {"loss": 0.05}, {"bias": False}, {"initialisation": "random", "runners_up": False}]
+)
 def test_trees_tell_clouds_apart(body: str, more: dict[str, Any]) -> None:
     train, validation, test = (clouds(seed, 30, 20, width=8) for seed in (0, 1, 2))
     if body == "csr":
@@ -164,21 +167,63 @@ def test_trees_tell_clouds_apart(body: str, more: dict[str, Any]) -> None:
         np.testing.assert_array_equal(values, again.tensors()[name])
 
 
-def test_children_learn_from_rows_sent_to_them_whose_class_they_hold() -> None:
+@pytest.mark.parametrize("training_rows", ["of-class", "routed"])
+def test_children_learn_from_the_rows_of_their_classes(training_rows: Any) -> None:
     train, validation = clouds(0, 8, 20), clouds(1, 8, 6)
-    params = LabelTreeParams(branching=2, rounds=2, ambiguity=0.6)
+    params = LabelTreeParams(branching=2, rounds=2, ambiguity=0.6, training_rows=training_rows)
     tree = grow_rows(train, validation, 8, params, seed=0)
-    path = tree.rank(validation.rows, 1).path
-    assert path is not None
+    ways = [tree.rank(part.rows, 1).path for part in (train, validation)]
     records = {record["node"]: record for record in tree.facts["nodes"]}
+    shared = np.intersect1d(tree.label_set(1), tree.label_set(2))
+    assert shared.size  # otherwise the two ways would not differ
     for q in (0, 1):
         held = tree.label_set(1 + q)
-        expected = int(((path[:, 1] == 1 + q) & np.isin(validation.labels, held)).sum())
-        assert records[node_name((q,))]["judged_rows"] == expected
-        own = tree.rank(train.rows, 1).path
-        assert own is not None
-        rows = int(((own[:, 1] == 1 + q) & np.isin(train.labels, held)).sum())
-        assert records[node_name((q,))]["operations"] == 2 * held.size * rows * params.rounds
+        train_way, judged_way = (way[:, 1] == 1 + q for way in ways if way is not None)
+        assert records[node_name((q,))]["judged_rows"] == (judged_way & np.isin(validation.labels, held)).sum()
+        learned = np.isin(train.labels, held) & (train_way | (training_rows == "of-class"))
+        assert records[node_name((q,))]["operations"] == 2 * held.size * learned.sum() * params.rounds
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("training_rows", ["of-class", "routed"])
+def test_sent_down_lists_rows_by_child(training: bool, training_rows: Any) -> None:
+    rng = np.random.default_rng(0)
+    rows, columns = Dense(rng.normal(size=(60, 3)).astype(np.float32)), rng.integers(0, 5, 60)
+    weights = rng.normal(size=(3, 4)).astype(np.float32)
+    split = Split(np.arange(5, dtype=np.int32), rng.random((4, 5)) < 0.5, weights, np.zeros(4, np.float32))
+    params = LabelTreeParams(branching=4, training_rows=training_rows)
+    index, child = sent_down(rows, columns, split, training, params)
+    everyone = training and training_rows == "of-class"
+    gone = (rows.values @ weights).argmax(axis=1)
+    expected = [
+        (i, q) for q in range(4) for i in range(60) if split.children[q, columns[i]] and (everyone or gone[i] == q)
+    ]
+    assert list(zip(index.tolist(), child.tolist(), strict=True)) == expected
+
+
+def test_runners_up_count_second_choices() -> None:
+    params = LabelTreeParams(branching=3, rounds=2)
+    node = node_of(params)
+    weights = grow_node(node, params.settled(9), 0, ()).split.parameters()
+    validation, train = clouds(1, 9, 6), clouds(0, 9, 20)
+    expected = np.zeros((3, 9), np.int64)
+    for part, places in ((validation, (1,)), (train, (0, 1))):
+        scores = part.rows.to_array() @ weights["weights"] + weights["bias"]
+        for row, label in zip(scores, part.labels, strict=True):
+            order = sorted(range(3), key=lambda q: (-row[q], q))
+            for place in places:
+                expected[order[place], label] += 1
+    np.testing.assert_array_equal(node.runners_up(weights), expected)
+
+
+def test_the_rest_of_the_ambiguity_goes_to_runners_up() -> None:
+    params = LabelTreeParams(branching=3, rounds=3, ambiguity=0.6)
+    trees = [grow_node(node_of(params), replace(params, runners_up=runners_up), 0, ()) for runners_up in (False, True)]
+    before, after = (one.split.children for one in trees)
+    assert (before <= after).all()
+    assert after.sum() > before.sum()
+    assert trees[0].record["loss"] == trees[1].record["loss"] == 0.0
+    assert trees[0].record["ambiguity"] < trees[1].record["ambiguity"] <= 0.6
 
 
 def test_a_node_without_training_rows_is_a_leaf() -> None:
@@ -191,6 +236,12 @@ def test_a_node_without_training_rows_is_a_leaf() -> None:
 def test_defaults_settle_by_the_number_of_classes() -> None:
     settled = LabelTreeParams().settled(150)
     assert (settled.branching, settled.ambiguity) == (13, SLACK / 13)
+    assert LabelTreeParams().settled(1000, judges=3).ambiguity == WIDE_SLACK / 32
+    few = LabelTreeParams().settled(150, judges=3)
+    assert few.branching is not None
+    assert few.ambiguity is not None
+    assert few.branching + few.ambiguity * 150 == pytest.approx(150 / WANTED_SPEEDUP)
+    assert LabelTreeParams().settled(60, judges=3).ambiguity == SLACK / 8  # too few classes for any speed-up to spare
     assert LabelTreeParams(depth=3).settled(1000).branching == 10
     assert LabelTreeParams(depth=1).settled(7).branching == 7
     assert LabelTreeParams(loss=0.1).settled(10).ambiguity is None
@@ -220,6 +271,7 @@ def test_what_a_node_becomes() -> None:
         {"loss": 0.1, "ambiguity": 0.1},
         {"alternations": 0},
         {"initialisation": "best"},
+        {"training_rows": "all"},
         {"rounds": 0},
         {"regularization": -1.0},
         {"whole_node_bytes": -1},

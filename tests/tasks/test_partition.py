@@ -7,7 +7,14 @@ import json
 import numpy as np
 import pytest
 
-from tasks.trees.partition import Partition, accuracy_constrained, ambiguity_of, efficiency_constrained, loss_of
+from tasks.trees.partition import (
+    Partition,
+    accuracy_constrained,
+    ambiguity_of,
+    efficiency_constrained,
+    loss_of,
+    spend_rest,
+)
 from tests.naive import trees as naive
 from tests.shared import shared_path
 
@@ -107,3 +114,29 @@ def test_nothing_counted_gives_nothing() -> None:
         assert not found.children.any()
         assert (found.loss, found.ambiguity) == (0.0, 0.0)
     assert loss_of(counts, counts > 0) == ambiguity_of(counts, counts > 0) == 0.0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_left_goes_to_runners_up_within_the_cap(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    counts, runners = random_counts(seed, 3, 6), rng.integers(0, 4, (3, 6))
+    cap = float(rng.choice([0.3, 0.6, 0.9]))
+    found = efficiency_constrained(counts, cap)
+    more = spend_rest(counts, found.children, cap, runners)
+    assert (found.children <= more).all()
+    assert ambiguity_of(counts, more) <= cap + 1e-9
+    assert loss_of(counts, more) == pytest.approx(found.loss)
+    added = more & ~found.children
+    if (counts > 0)[~found.children].any():
+        assert not added.any()  # the budget was spent on what was counted
+    reached = counts.sum(axis=1)
+    waiting = [
+        (-runners[q, k] / reached[q], q, k)
+        for q in range(3)
+        for k in range(6)
+        if reached[q] and runners[q, k] and not found.children[q, k]
+    ]
+    first = sorted(waiting)[: int(added.sum())]
+    assert sorted((q, k) for _, q, k in first) == sorted(
+        zip(*(side.tolist() for side in np.nonzero(added)), strict=True)
+    )
