@@ -115,7 +115,8 @@ def node_scores(rows: Rows, weights: Parameters) -> Array:
 
 def routes(rows: Rows, weights: Parameters) -> Array:
     """(n_rows,) int64: the child that each row goes to, ties to the lower."""
-    return best_two(rows, weights)[0]
+    best, _ = best_two(rows, weights)
+    return np.asarray(best)
 
 
 def best_two(rows: Rows, weights: Parameters) -> Array:
