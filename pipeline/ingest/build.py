@@ -85,12 +85,11 @@ def ingest(
 
     Raises the errors of `pipeline.ingest.errors`, ParamError, DiskFull; then nothing is left behind.
     """
-    drawing = _drawing(split, validation, test, seed)
     _check_options(on_nonfinite, dtype, index_base, block_rows)
-    train = Given(TRAIN, source, labels)
     apart = optional_part("validation", VALIDATION, validation_source, validation_labels)
     held = optional_part("test", TEST, test_source, test_labels)
-    given = given_parts(train, apart, held)
+    given = given_parts(Given(TRAIN, source, labels), apart, held)
+    drawing = _drawing(split, 0.0 if apart else validation, 0.0 if held else test, seed)
     place = Path(dataset)
     with made_whole(place, force) as folder:
         spool = folder / "spool.partial"

@@ -317,6 +317,13 @@ def test_forms_of_a_split(tmp_path, small, form):
     assert ("EmptySplit" in notes(made)) == form.startswith("rows")
 
 
+def test_shares_count_only_for_parts_that_are_drawn(tmp_path, small):
+    """Most rows as validation, with test rows that come apart: the default share of test rows plays no part."""
+    matrix, labels = small
+    made = ingest(matrix, tmp_path / "d", labels=labels, test_source=matrix, test_labels=labels, validation=0.9)
+    assert made.split_counts == {"train": 4, "validation": 36, "test": 40}
+
+
 def test_what_is_drawn_is_said(tmp_path, small):
     matrix, labels = small
     made = ingest(matrix, tmp_path / "d", labels=labels, test_source=matrix, test_labels=labels, seed=9)
