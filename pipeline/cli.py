@@ -112,8 +112,14 @@ def ingest(
     validation: Annotated[
         float, typer.Option(help="share of the training rows for validation, when none are given")
     ] = 0.1,
+    test: Annotated[float, typer.Option(help="share of the rows for testing, when no test rows are given")] = 0.2,
     format: Annotated[str | None, typer.Option(help="npy, npz or svmlight, when the name does not tell")] = None,
     index_base: Annotated[int | None, typer.Option(help="0 or 1: first feature index of svmlight files")] = None,
+    features: Annotated[int | None, typer.Option(help="number of columns of svmlight files")] = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="float32 or float16; default: float16 stays as it is")
+    ] = None,
+    max_memory: Annotated[str | None, typer.Option("--max-bytes", help='for inflating .npz files: "8 GiB"')] = None,
     on_nonfinite: Annotated[str, typer.Option(help="refuse or drop-row: rows with NaN or Inf")] = "refuse",
     block_rows: Annotated[int | None, typer.Option(help="rows per block; default: blocks of about 8 MB")] = None,
     seed: Annotated[int, typer.Option(help="of the shuffle and the split")] = 0,

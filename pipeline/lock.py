@@ -89,7 +89,9 @@ def _check_abandoned(path: Path) -> str:
 
 def _is_alive(pid: int, created: float) -> bool:
     try:
-        return abs(psutil.Process(pid).create_time() - created) < 2 and psutil.Process(pid).status() != "zombie"
+        process = psutil.Process(pid)
+        same = abs(process.create_time() - created) < 2
+        return bool(same and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.Error:
         return False
 

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -62,7 +63,8 @@ class FileCheckpoint:
     def save(self, round_index: int, parameters: Parameters, history: list[Record]) -> None:
         buffer = io.BytesIO()
         progress = json.dumps({"round": round_index, "history": history})
-        np.savez(buffer, progress=np.array(progress), **{f"={name}": array for name, array in parameters.items()})
+        arrays: dict[str, Any] = {f"={name}": array for name, array in parameters.items()}
+        np.savez(buffer, progress=np.array(progress), **arrays)
         spare = self.path.with_name(f".round.partial-{os.getpid()}")
         with disk_room(str(self.path), buffer.getbuffer().nbytes):
             self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ from pipeline.commands.looking import run_folder
 from pipeline.dataset import SPLITS, Dataset
 from pipeline.ingest import ingest as ingest_files
 from pipeline.plan import MemoryPlan, human_bytes
-from pipeline.profile import Profile
+from pipeline.profile import Profile, parse_bytes
 from pipeline.progress import pace_text
 from pipeline.store import RunFolder
 from tasks.errors import ArtefactError, InputError, UsageError
@@ -28,11 +28,18 @@ class OutputExists(UsageError):
 
 
 def ingest(
-    source: str, dataset: Path, *, format: str | None = None, split: str | None = None, **options: Any
+    source: str,
+    dataset: Path,
+    *,
+    format: str | None = None,
+    features: int | None = None,
+    max_memory: str | None = None,
+    **options: Any,
 ) -> Dataset:
-    """Make a dataset store of files; prints what was made and every note."""
+    """Make a dataset store of files (see `pipeline.ingest.ingest`); prints what was made and every note."""
     rate = _Rate()
-    made = ingest_files(source, dataset, fmt=format, split=split, progress=rate, **options)
+    limit = None if max_memory is None else parse_bytes(max_memory, "--max-bytes")
+    made = ingest_files(source, dataset, fmt=format, n_features=features, max_bytes=limit, progress=rate, **options)
     rate.end()
     for note in made.notes:
         sys.stderr.write(f"{note.level}: {note.code}: {note.text}\n")
@@ -121,8 +128,10 @@ def _predict_files(saved: Any, data: str, scratch: Path, top: int) -> tuple[list
     import numpy as np
 
     from pipeline.ingest import open_source
+    from pipeline.ingest.scan import refuse_non_finite, scan
 
     source = open_source(data, scratch / "spool", n_features=saved.model.n_features)
+    refuse_non_finite([scan(source, "float32")])
     parts: list[Path] = []
     for start, rows in source.slabs():
         number = len(parts)

@@ -12,9 +12,11 @@ from pipeline.stages.train import MEGABYTE, MODEL, inputs_of, train_step
 from tasks.digest import combine
 from tasks.models.blocks import PredictReport, predict_block
 from tasks.models.evaluate import Scores, evaluate_part
+from tasks.models.folder import load_model
 from tasks.models.predictions import join_parts, part_name
 from tasks.models.selection import TEST, Selection
 from tasks.rows.base import Array
+from tasks.trees.tree import LabelTree
 
 PREDICTIONS = "predictions.parquet"
 PARTS = "parts"
@@ -94,7 +96,7 @@ class EvaluateStage(Stage):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        return (predict_step(self.learner.name),)
+        return (train_step(self.learner.name), predict_step(self.learner.name))
 
     def estimate(self, facts: Facts) -> Estimate:
         return Estimate(96 * MEGABYTE + 64 * facts.dataset.block_rows, MEGABYTE, len(facts.dataset.blocks()))
@@ -106,9 +108,16 @@ class EvaluateStage(Stage):
         tree: dict[str, Array] | None = None
         if taxonomy is not None:
             tree = {"parent": taxonomy.parent, "leaf_of_class": taxonomy.leaf_of_class}
-        scores: Scores = work.pool.sum(evaluate_part, parts, work.dataset.n_classes, tree, None, name=self.name)
+        sets = label_sets(str(work.folders[train_step(self.learner.name)] / MODEL))
+        scores: Scores = work.pool.sum(evaluate_part, parts, work.dataset.n_classes, tree, sets, name=self.name)
         results = {"metrics": scores.metrics(), "detail": scores.detail(DETAIL_ROWS)}
         return Made(combine([repr(results)]), results)
+
+
+def label_sets(model_folder: str) -> dict[str, Array] | None:
+    """The classes of each node of a label tree, for loss and ambiguity per depth; None for other models."""
+    model = load_model(model_folder).model
+    return {"offsets": model.offsets, "classes": model.classes} if isinstance(model, LabelTree) else None
 
 
 DETAIL_ROWS = 200  # worst classes and confused pairs kept; the report shows as many of them as it is told

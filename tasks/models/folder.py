@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tasks.classes import ClassTable
 from tasks.errors import LabelgroveError
 from tasks.files import disk_room, settle, swap_in
 from tasks.models.base import Model, Ranking
@@ -32,14 +33,6 @@ from tasks.models.registry import ENCODERS, MODELS, class_of
 from tasks.models.sums import CARD, CLASSES, HEADER, SUMS, WEIGHTS, check_folder, sums_text
 from tasks.models.tensors import check_finite, read_tensors, shapes_of, write_tensors
 from tasks.rows.base import Array, Rows
-
-
-@dataclass(frozen=True)
-class ClassTable:
-    """ids and names of the classes 0..n_classes-1; names are data and may be anything."""
-
-    ids: tuple[str, ...]
-    names: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
