@@ -27,10 +27,12 @@ class LocalOracle:
     def trial(self, problem: SgdProblem) -> StepTrial:
         """See `Oracle.trial`."""
         index = np.arange(self.rows.n_rows)[: problem.params.trial_rows]
-        return try_steps([Chunk(self.rows, index, self.labels[index])], problem)
+        return try_steps([Chunk(self.rows, index, self.labels[index])], problem, self.rows.n_rows)
 
     def round(self, problem: SgdProblem, parameters: Parameters, round_index: int) -> ModelSum:
         """See `Oracle.round`."""
         chunks = [Chunk(self.rows, part, self.labels[part]) for part in self.parts]
-        total: ModelSum = tree_sum([local_passes([chunk], parameters, problem, round_index, i) for i, chunk in enumerate(chunks)])
+        total: ModelSum = tree_sum(
+            [local_passes([chunk], parameters, problem, round_index, i) for i, chunk in enumerate(chunks)]
+        )
         return total

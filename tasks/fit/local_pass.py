@@ -51,13 +51,14 @@ def local_passes(
     """
     state, params = ScaledParameters(start), problem.params
     loss, met = 0.0, 0
-    for one_pass in range(params.passes):
+    passes = problem.settled().passes
+    for one_pass in range(passes):
         rng = stream(problem.seed, "sgd", problem.name, round_index, partition, one_pass)
         for position, which in enumerate(rng.permutation(len(feed))):
             chunk = feed[int(which)]
             order = rng.permutation(chunk.index.size)
-            done = round_index * params.passes + one_pass
-            begin, end = ((done + (position + extra) / len(feed)) / (params.rounds * params.passes) for extra in (0, 1))
+            done = round_index * passes + one_pass
+            begin, end = ((done + (position + extra) / len(feed)) / (params.rounds * passes) for extra in (0, 1))
             loss += _chunk_steps(chunk, order, state, problem, begin, end)
             met += order.size
             if not np.isfinite(loss):
@@ -65,7 +66,7 @@ def local_passes(
     parameters = state.settle()
     if not all(np.isfinite(values).all() for values in parameters.values()):
         raise diverged(problem, round_index)
-    rows = met / params.passes
+    rows = met / passes
     weight = rows if params.weighted else float(rows > 0)
     return ModelSum.of(weight, parameters, loss, met, 2.0 * met * problem.scorer.operations_per_row())
 
@@ -75,10 +76,16 @@ def _chunk_steps(
 ) -> float:
     batch, step = problem.params.batch, problem.settled().step
     count = -(-order.size // batch)
-    steps = np.full(count, step) if problem.constant_step else falling_steps(step, begin, end, count)
-    where, labels = chunk.index[order], np.empty(chunk.rows.n_rows, np.int32)
+    labels = np.empty(chunk.rows.n_rows, np.int32)
     labels[chunk.index] = chunk.labels
-    return descend(problem.scorer, problem.loss, state, chunk.rows, labels, where, steps, batch, problem.decay)
+    if problem.constant_step:
+        steps, curvature = np.full(count, step), 0.0  # the plain algorithm, as published
+    else:
+        steps, curvature = falling_steps(step, begin, end, count), problem.loss.curvature
+    where = chunk.index[order]
+    return descend(
+        problem.scorer, problem.loss, state, chunk.rows, labels, where, steps, batch, problem.decay, curvature
+    )
 
 
 def diverged(problem: SgdProblem, round_index: int) -> Diverged:

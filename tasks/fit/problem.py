@@ -19,6 +19,8 @@ class StepTrial:
     step            the first step of the falling schedule, or the constant step that was asked for
     regularization  as used: the number that was asked for, or the one "auto" came to
     squared_norm    mean squared norm of the sample's rows
+    passes          over a partition between two averages
+    blank_loss      mean loss of scores that are all 0, on the sample
     tried           ((step, objective on the sample after a short fit), ...); empty when the step was given
     rows            rows in the sample
     """
@@ -26,6 +28,8 @@ class StepTrial:
     step: float
     regularization: float
     squared_norm: float
+    passes: int
+    blank_loss: float
     tried: tuple[tuple[float, float], ...]
     rows: int
 
@@ -35,6 +39,8 @@ class StepTrial:
             "step": self.step,
             "regularization": self.regularization,
             "squared_norm": self.squared_norm,
+            "passes": self.passes,
+            "blank_loss": self.blank_loss,
             "tried": [list(pair) for pair in self.tried],
             "rows": self.rows,
         }

@@ -14,6 +14,7 @@ from tasks.losses.base import Loss
 from tasks.rows.base import Array, Rows
 
 AUTO: Literal["auto"] = "auto"
+MOST_PASSES = 10  # over a small partition between two averages, unless more are asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +24,8 @@ class SgdParams:
     The objective is mean loss + (regularization / 2) |w|^2, or + regularization |w|^2 when `doubled` (Deng et al.).
     """
 
-    regularization: float | Literal["auto"] = AUTO  # "auto" = AUTO_REGULARIZATION x mean squared norm of a row
-    passes: int = 1  # over a partition between two averages
+    regularization: float | Literal["auto"] = AUTO  # "auto" = mean |x|^2 / n_rows: C = 1 on rows of unit norm
+    passes: int = 1  # over a partition between two averages; more over a small one, see `least_rows`
     rounds: int = 10  # averages; 1 with a number for `step` is Zinkevich et al.
     partitions: int = 4  # models trained apart in a round: fixed here, never by the number of workers
     step: float | Literal["auto"] = AUTO  # a number is a constant step; "auto" = chosen on a sample, falling to zero
@@ -33,9 +34,10 @@ class SgdParams:
     doubled: bool = False
     weighted: bool = True  # average the models by the rows they saw, not as equals
     trial_rows: int = 4096  # rows of the sample on which the step is chosen
+    least_rows: int = 120_000  # rows a model meets in the whole fit at least, by up to MOST_PASSES passes a round
 
     def __post_init__(self) -> None:
-        for name in ("passes", "rounds", "partitions", "batch", "trial_rows"):
+        for name in ("passes", "rounds", "partitions", "batch", "trial_rows", "least_rows"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ParamError(name, value, "a whole number >= 1", "nothing would be trained")
@@ -83,6 +85,7 @@ def descend(
     steps: Array,
     batch: int,
     decay: float,
+    curvature: float = 0.0,
 ) -> float:
     """One step per batch of `order`: w <- (1 - step decay) w - step (mean gradient of the batch, taken before it).
 
@@ -91,6 +94,8 @@ def descend(
     order    (n,) int64: rows in the order they are met; repeats allowed
     steps    (ceil(n / batch),) float64: one step per batch
     decay    d(penalty)/dw = decay * w: the regularization, or twice that in Deng's convention
+    curvature  > 0 shortens the step of each row by 1 + curvature (step / batch) |x|^2, as an implicit step along that
+             row would: it can then not overshoot its own minimum, however long the row. It vanishes with the step.
     returns  the sum of the losses, each row's before its own step
     """
     total = 0.0
@@ -101,6 +106,9 @@ def descend(
         scores *= scores.dtype.type(state.scale)
         value, residuals = loss.residuals(scores, labels[chosen])
         total += value
+        if curvature > 0:
+            damping = 1.0 + curvature * step / chosen.size * part.squared_norms()
+            residuals /= damping[:, None].astype(residuals.dtype)
         state.decay(1.0 - step * decay)
         scorer.subtract(state.values, part, residuals, step / (chosen.size * state.scale))
     return total

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import ceil
 
 import numpy as np
 
@@ -12,36 +13,66 @@ from tasks.fit.linear import LinearScorer
 from tasks.fit.local_pass import Chunk, local_passes
 from tasks.fit.problem import SgdProblem, StepTrial
 from tasks.fit.scorer import Parameters
-from tasks.fit.sgd import AUTO
+from tasks.fit.sgd import AUTO, MOST_PASSES, SgdParams
 
-AUTO_REGULARIZATION = 1e-5  # times the mean squared norm of a row
-GRID = 4.0  # ratio of two steps tried
+GRID = 2.0  # ratio of two steps tried
+FARTHEST = 12  # steps tried in one direction
+TRIAL_PASSES = 2
 
 
-def try_steps(chunks: Sequence[Chunk], problem: SgdProblem) -> StepTrial:
-    """The step with the least objective on the sample after a short fit that runs its whole falling schedule.
+def try_steps(chunks: Sequence[Chunk], problem: SgdProblem, n_rows: int) -> StepTrial:
+    """The step with the least objective on a sample after a short fit that runs its whole falling schedule.
 
     chunks   the sample
+    n_rows   training rows of the whole fit, nearly: regularization and passes depend on it
     The search starts from 1 / (mean squared norm of a row) and walks up or down a geometric grid while that helps.
     """
-    rows = sum(chunk.index.size for chunk in chunks)
-    norm = sum(float(chunk.rows.squared_norms()[chunk.index].sum()) for chunk in chunks) / max(rows, 1)
-    norm = norm if norm > 0 else 1.0
-    asked, step = problem.params.regularization, problem.params.step
-    regularization = AUTO_REGULARIZATION * norm if asked == AUTO else float(asked)
-    blank = StepTrial(1.0 / norm if step == AUTO else float(step), regularization, norm, (), rows)
-    if step != AUTO or rows == 0:
+    blank = _before_trial(chunks, problem, n_rows)
+    if problem.constant_step or blank.rows == 0:
         return blank
     tried = _climb(chunks, problem, blank)
     best = min(tried, key=lambda value: (tried[value], value))
     return replace(blank, step=best, tried=tuple(sorted(tried.items())))
 
 
+def _before_trial(chunks: Sequence[Chunk], problem: SgdProblem, n_rows: int) -> StepTrial:
+    params, rows = problem.params, sum(chunk.index.size for chunk in chunks)
+    total = sum(float(chunk.rows.take(chunk.index).squared_norms().sum()) for chunk in chunks)
+    norm = total / rows if total > 0 else 1.0
+    zeros = ((np.zeros((chunk.index.size, problem.scorer.n_outputs), np.float32), chunk.labels) for chunk in chunks)
+    blank_loss = sum(problem.loss.residuals(scores, labels)[0] for scores, labels in zeros) / max(rows, 1)
+    return StepTrial(
+        step=1.0 / norm if params.step == AUTO else float(params.step),
+        regularization=_regularization(problem, norm, n_rows),
+        squared_norm=norm,
+        passes=_passes(params, n_rows),
+        blank_loss=blank_loss,
+        tried=(),
+        rows=rows,
+    )
+
+
+def _regularization(problem: SgdProblem, norm: float, n_rows: int) -> float:
+    """The one asked for; "auto" has the same effect whether the convention is (lam / 2) |w|^2 or lam |w|^2."""
+    asked = problem.params.regularization
+    if asked != AUTO:
+        return float(asked)
+    return problem.loss.penalty_weight * norm / max(n_rows, 1) / (2.0 if problem.params.doubled else 1.0)
+
+
+def _passes(params: SgdParams, n_rows: int) -> int:
+    """More passes over few rows; as many as asked for when the step was given, too."""
+    if params.step != AUTO:
+        return params.passes
+    rows = max(n_rows, 1) / params.partitions * params.rounds
+    return max(params.passes, min(MOST_PASSES, ceil(params.least_rows / rows)))
+
+
 def _climb(chunks: Sequence[Chunk], problem: SgdProblem, blank: StepTrial) -> dict[float, float]:
     tried = {blank.step: _objective_after(chunks, problem, blank)}
     for ratio in (GRID, 1.0 / GRID):
         step = blank.step
-        for _ in range(8):
+        for _ in range(FARTHEST):
             before, step = tried[step], step * ratio
             tried[step] = _objective_after(chunks, problem, replace(blank, step=step))
             if not tried[step] < before and np.isfinite(before):
@@ -52,7 +83,8 @@ def _climb(chunks: Sequence[Chunk], problem: SgdProblem, blank: StepTrial) -> di
 
 
 def _objective_after(chunks: Sequence[Chunk], problem: SgdProblem, trial: StepTrial) -> float:
-    params = replace(problem.params, rounds=1, passes=2)
+    trial = replace(trial, passes=TRIAL_PASSES)
+    params = replace(problem.params, rounds=1)
     short = replace(problem.with_trial(trial), params=params, name=f"{problem.name}/trial")
     try:
         with np.errstate(over="ignore", invalid="ignore"):

@@ -8,7 +8,17 @@ from tasks.rows.base import Array
 
 
 class Loss(Protocol):
-    """A convex function of one row's scores and its label."""
+    """A convex function of one row's scores and its label.
+
+    curvature       the largest second derivative along any one direction of scores; 0 for piecewise linear losses
+    penalty_weight  how strong a penalty suits the loss: the regularization "auto" is this times |x|^2 / n_rows
+    """
+
+    @property
+    def curvature(self) -> float: ...
+
+    @property
+    def penalty_weight(self) -> float: ...
 
     def residuals(self, scores: Array, labels: Array) -> tuple[float, Array]:
         """Sum of losses over the rows, and its derivative in the scores.

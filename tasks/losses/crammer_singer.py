@@ -46,3 +46,11 @@ class CrammerSinger:
         """See `Loss.residuals`; labels (n_rows,) int32 are outputs."""
         out = np.empty_like(scores)
         return crammer_singer_rows(scores, labels, row_weights(labels, self.class_weight), out), out
+
+    @property
+    def curvature(self) -> float:
+        return 0.0
+
+    @property
+    def penalty_weight(self) -> float:
+        return 1.0

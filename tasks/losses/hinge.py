@@ -55,3 +55,11 @@ class OneVsRestHinge:
         out = np.empty_like(scores)
         weights = row_weights(labels, self.class_weight)
         return hinge_rows(scores, labels, weights, float(self.positive_weight), self.squared, out), out
+
+    @property
+    def curvature(self) -> float:
+        return 2.0 * max(1.0, self.positive_weight) if self.squared else 0.0
+
+    @property
+    def penalty_weight(self) -> float:
+        return 1.0

@@ -44,3 +44,11 @@ class OneVsRestLogistic:
         out = np.empty_like(scores)
         weights = row_weights(labels, self.class_weight)
         return logistic_rows(scores, labels, weights, float(self.positive_weight), out), out
+
+    @property
+    def curvature(self) -> float:
+        return 0.25 * max(1.0, self.positive_weight)
+
+    @property
+    def penalty_weight(self) -> float:
+        return 0.05

@@ -47,3 +47,11 @@ class Multinomial:
         """See `Loss.residuals`; labels (n_rows,) int32 are outputs."""
         out = np.empty_like(scores)
         return multinomial_rows(scores, labels, row_weights(labels, self.class_weight), out), out
+
+    @property
+    def curvature(self) -> float:
+        return 0.5
+
+    @property
+    def penalty_weight(self) -> float:
+        return 0.05

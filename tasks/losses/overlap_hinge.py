@@ -67,3 +67,11 @@ class OverlapHinge:
         out = np.empty_like(scores)
         weights = row_weights(labels, self.class_weight)
         return overlap_hinge_rows(scores, labels, weights, self.partition, out), out
+
+    @property
+    def curvature(self) -> float:
+        return 0.0
+
+    @property
+    def penalty_weight(self) -> float:
+        return 1.0
