@@ -32,7 +32,7 @@ from tasks.trees.blocks import (
     node_step,
 )
 from tasks.trees.label_tree import Grown, grow_node
-from tasks.trees.local import tree_of
+from tasks.trees.local import Balance, tree_of
 from tasks.trees.place import Ground, Summary, classes_at, finished, read_grown, write_done
 from tasks.trees.tree import LabelTree, Path
 
@@ -58,7 +58,7 @@ class PoolNode:
         self.label = node.ground.place(node.path).replace("/", "_")
         self.classes = classes_at(node.ground, node.path)
         counts = pool.sum(node_class_counts, field.judged, node, name=f"classes_{self.label}")
-        self.without = np.asarray(counts[1] == 0)
+        self.balance = Balance.of(*counts)
 
     def learn(self, children: Array, start: Parameters | None, alternation: int) -> FitResult:
         """See `Node.learn`."""
@@ -69,15 +69,15 @@ class PoolNode:
 
     def counts(self, weights: Parameters) -> Array:
         """See `Node.counts`."""
-        total: Array = self.pool.sum(
-            node_counts, self.field.judged, self.node, weights, self.without, name=f"count_{self.label}"
+        total = self.pool.sum(
+            node_counts, self.field.judged, self.node, weights, self.balance.without, name=f"count_{self.label}"
         )
-        return total
+        return self.balance.weigh(total)
 
     def runners_up(self, weights: Parameters) -> Array:
         """See `Node.runners_up`."""
         total: Array = self.pool.sum(
-            node_runners_up, self.field.judged, self.node, weights, self.without, name=f"second_{self.label}"
+            node_runners_up, self.field.judged, self.node, weights, self.balance.without, name=f"second_{self.label}"
         )
         return total
 

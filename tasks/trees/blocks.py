@@ -25,7 +25,6 @@ from tasks.trees.local import (
     node_name,
     node_problem,
     sent_down,
-    stand_ins_of,
 )
 from tasks.trees.place import (
     PARTS,
@@ -166,10 +165,10 @@ def node_centroids(block: Block, node: WideNode) -> ClassSums:
 
 
 def judging(block: Block, node: WideNode, without: Array) -> tuple[Rows, Array]:
-    """Judging rows of one block, and their class columns; `without` (K,) bool: classes judged by training rows."""
+    """Judging rows of one block, and their class columns; `without` as in `Balance`."""
     offset, column = node.columns(VALIDATION, block)
     own, own_column = node.columns(TRAIN, block)
-    stand_ins = stand_ins_of(own_column, without)
+    stand_ins = np.flatnonzero(without[own_column])
     index = np.concatenate([offset, own[stand_ins]])
     return read_rows(block).take(index), np.concatenate([column, own_column[stand_ins]])
 

@@ -30,7 +30,7 @@ from tasks.trees.tree import Path, Split
 
 class Node(Protocol):
     """Whoever can reach the rows of a node. Its training rows are those that its ancestors sent here and whose class it
-    holds; it is judged on the validation rows of that kind, and on the training rows of classes that have none."""
+    holds; it is judged on the validation rows of that kind, and for classes that have none on training rows instead."""
 
     classes: Array  # (K,) int32, ascending
 
@@ -39,7 +39,7 @@ class Node(Protocol):
         ...
 
     def counts(self, weights: Parameters) -> Array:
-        """(Q, K) int64: judging rows of class k that the classifiers send to child q."""
+        """(Q, K) float64: judging rows of class k that the classifiers send to child q, see `Balance`."""
         ...
 
     def runners_up(self, weights: Parameters) -> Array:
@@ -116,7 +116,7 @@ def _grown(
     record: dict[str, Any] = {
         "classes": int(node.classes.size),
         "children": int(children.shape[0]),
-        "judged_rows": int(counts.sum()),
+        "judged_rows": round(float(counts.sum())),
         "loss": loss_of(counts, children),
         "ambiguity": ambiguity_of(counts, children),
         "operations": float(sum(one.operations for one in fits)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -47,7 +47,8 @@ class LocalNode:
         self.rows, self.columns = train.rows, np.searchsorted(classes, train.labels).astype(np.int32)
         judged = np.searchsorted(classes, validation.labels).astype(np.int32)
         self.judges: list[tuple[Rows, Array]] = [(validation.rows, judged)]
-        stand_ins = stand_ins_of(self.columns, unjudged(judged, classes.size))
+        self.balance = Balance.of(*(np.bincount(c, minlength=classes.size) for c in (self.columns, judged)))
+        stand_ins = self.balance.stand_ins(self.columns)
         if stand_ins.size:
             self.judges.append((train.rows.take(stand_ins), self.columns[stand_ins]))
 
@@ -62,9 +63,10 @@ class LocalNode:
     def counts(self, weights: Parameters) -> Array:
         """See `Node.counts`."""
         shape = (weights["weights"].shape[1], self.classes.size)
-        return sum(
-            (count_routes(rows, weights, columns, shape[1]) for rows, columns in self.judges), np.zeros(shape, np.int64)
-        )
+        total = np.zeros(shape, np.int64)
+        for rows, columns in self.judges:
+            total = total + count_routes(rows, weights, columns, shape[1])
+        return self.balance.weigh(total)
 
     def runners_up(self, weights: Parameters) -> Array:
         """See `Node.runners_up`."""
@@ -84,14 +86,31 @@ def classes_held(children: Array) -> Array:
     return np.asarray(children.any(axis=0))
 
 
-def unjudged(columns: Array, n_classes: int) -> Array:
-    """(n_classes,) bool: the classes that no validation row has; their training rows stand in."""
-    return np.asarray(np.bincount(columns, minlength=n_classes) == 0)
+@dataclass(frozen=True, eq=False)
+class Balance:
+    """How classes without validation rows at a node are judged: by their training rows, weighted down.
 
+    without  (K,) bool: the classes that have none
+    share    validation rows / training rows of the other classes: what one training row stands for
+    """
 
-def stand_ins_of(columns: Array, without: Array) -> Array:
-    """Training rows that judge in place of missing validation rows; `without` as of `unjudged`."""
-    return np.flatnonzero(without[columns])
+    without: Array
+    share: float
+
+    @classmethod
+    def of(cls, train: Array, validation: Array) -> Self:
+        """Of the rows of each class at the node, both (K,) int64; without any validation rows all count as they are."""
+        judged = validation > 0
+        rows = int(train[judged].sum())
+        return cls(np.asarray(~judged), int(validation.sum()) / rows if rows else 1.0)
+
+    def stand_ins(self, columns: Array) -> Array:
+        """Training rows, by their class columns, that judge in place of missing validation rows."""
+        return np.flatnonzero(self.without[columns])
+
+    def weigh(self, counts: Array) -> Array:
+        """Counts (Q, K) of judging rows with the stand-ins weighted, float64."""
+        return np.where(self.without, counts * self.share, counts.astype(np.float64))
 
 
 def node_name(path: Path) -> str:

@@ -41,6 +41,7 @@ class LabelTreeParams:
     regularization: float | Literal["auto"] = AUTO  # lambda, of lambda |w|^2
     passes: int = 1
     rounds: int = 5  # of every alternation
+    least_rows: int = 20_000  # rows met in one fit at least, by more passes over small nodes
     partitions: int = 4  # of nodes whose rows are spread over the pool; smaller nodes are trained whole
     step: float | Literal["auto"] = AUTO
     batch: int = 16
@@ -80,6 +81,7 @@ class LabelTreeParams:
             regularization=self.regularization,
             passes=self.passes,
             rounds=self.rounds,
+            least_rows=self.least_rows,
             partitions=self.partitions,
             step=self.step,
             batch=self.batch,

@@ -40,7 +40,7 @@ from tests.tasks.test_label_tree import clouds
 
 N_CLASSES, WIDTH, BLOCK_ROWS = 12, 8, 64
 N_TRAIN, N_VALIDATION, N_TEST = 300, 84, 60
-SMALL = LabelTreeParams(branching=3, depth=3, ambiguity=0.5, rounds=2, alternations=2, partitions=2)
+SMALL = LabelTreeParams(branching=3, depth=3, ambiguity=0.5, rounds=2, alternations=2, partitions=2, least_rows=1)
 WIDE_ROOT = replace(SMALL, whole_root_bytes=0)
 ALL_WIDE = replace(WIDE_ROOT, whole_node_bytes=0)
 

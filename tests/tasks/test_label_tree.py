@@ -66,12 +66,12 @@ def test_alternation_ends_with_the_partition_of_the_last_weights() -> None:
 
 
 def test_operations_are_those_really_done() -> None:
-    params = LabelTreeParams(branching=3, alternations=1, rounds=2, passes=3, initialisation="random")
+    params = LabelTreeParams(branching=3, alternations=1, rounds=2, passes=3, least_rows=1, initialisation="random")
     node = node_of(params)
     record = grow_node(node, params.settled(9), 0, ()).record
     # the random start holds 3 of the 9 classes, 20 rows each; a dot product and an addition per child, row and pass
     assert record["operations"] == 2 * 3 * 60 * 2 * 3
-    full = LabelTreeParams(depth=1, rounds=2)
+    full = LabelTreeParams(depth=1, rounds=2, least_rows=1)
     assert grow_node(node_of(full), full.settled(9), 0, ()).record["operations"] == 2 * 9 * 180 * 2
 
 
@@ -134,7 +134,8 @@ def test_classes_without_validation_rows_are_judged_by_their_training_rows() -> 
     every = np.arange(9, dtype=np.int32)
     node = LocalNode(every, train, some, params.settled(9), 0, "tree/0")
     grown = grow_node(node, params.settled(9), 0, ())
-    assert node.counts(grown.split.parameters()).sum(axis=0).tolist() == [6, 6, 6, 6, 20, 6, 6, 6, 6]
+    judged = node.counts(grown.split.parameters()).sum(axis=0)
+    assert judged.tolist() == [6.0] * 9  # 20 training rows of class 4 stand for 20 * (6 / 20) rows
     assert 4 not in grown.record["given_up"]
     nobody = LocalNode(every, train, validation.take(np.zeros(0, int)), params.settled(9), 0, "tree/0")
     assert nobody.counts(grown.split.parameters()).sum() == 180
@@ -149,28 +150,38 @@ def sparse_of(part: Labelled) -> Labelled:
     return Labelled(rows, part.labels)
 
 
-@pytest.mark.parametrize("body", ["dense", "csr"])
 @pytest.mark.parametrize(
-    "more", [{}, {"depth": 3}, {"loss": 0.05}, {"bias": False}, {"initialisation": "random", "runners_up": False}]
+    ("body", "more"),
+    [
+        ("dense", {}),
+        ("csr", {}),
+        ("dense", {"depth": 3}),
+        ("dense", {"loss": 0.05}),
+        ("dense", {"bias": False}),
+        ("dense", {"initialisation": "random", "training_rows": "routed", "runners_up": False}),
+    ],
 )
 def test_trees_tell_clouds_apart(body: str, more: dict[str, Any]) -> None:
-    train, validation, test = (clouds(seed, 30, 20, width=8) for seed in (0, 1, 2))
+    params = LabelTreeParams(least_rows=2000, **more)
+    train, validation, test = (clouds(seed, 20, 16, width=8) for seed in (0, 1, 2))
     if body == "csr":
         train, validation, test = sparse_of(train), sparse_of(validation), sparse_of(test)
-    tree = grow_rows(train, validation, 30, LabelTreeParams(**more), seed=3)
+    tree = grow_rows(train, validation, 20, params, seed=3)
     ranking = tree.rank(test.rows, 5)
     assert (ranking.classes[:, 0] == test.labels).mean() > 0.85
-    assert ranking.evaluations.mean() < 30 / 1.5
+    assert ranking.evaluations.mean() < 20 / 1.5
     assert tree.bias.any() == more.get("bias", True)
-    again = grow_rows(train, validation, 30, LabelTreeParams(**more), seed=3)
+    again = grow_rows(train, validation, 20, params, seed=3)
     for name, values in tree.tensors().items():
         np.testing.assert_array_equal(values, again.tensors()[name])
 
 
 @pytest.mark.parametrize("training_rows", ["of-class", "routed"])
 def test_children_learn_from_the_rows_of_their_classes(training_rows: Any) -> None:
-    train, validation = clouds(0, 8, 20), clouds(1, 8, 6)
-    params = LabelTreeParams(branching=2, rounds=2, ambiguity=0.6, training_rows=training_rows)
+    train, validation = clouds(0, 8, 20, spread=0.8), clouds(1, 8, 6, spread=0.8)
+    params = LabelTreeParams(
+        branching=2, rounds=2, least_rows=1, ambiguity=0.75, training_rows=training_rows, runners_up=False
+    )
     tree = grow_rows(train, validation, 8, params, seed=0)
     ways = [tree.rank(part.rows, 1).path for part in (train, validation)]
     records = {record["node"]: record for record in tree.facts["nodes"]}
