@@ -1,0 +1,108 @@
+"""The step chosen on a sample: near the best, the same for any scale of the rows, never worse than standing still."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tasks.fit.fit import fit
+from tasks.fit.local import LocalOracle
+from tasks.fit.local_pass import Chunk
+from tasks.fit.sgd import MOST_PASSES
+from tasks.fit.step_trial import objective, penalty, try_steps
+from tasks.losses.crammer_singer import CrammerSinger
+from tasks.losses.hinge import OneVsRestHinge
+from tasks.losses.logistic import OneVsRestLogistic
+from tasks.losses.multinomial import Multinomial
+from tasks.rows import Dense
+from tests.tasks.fit_problems import accuracy, problem_of, separable, trial
+
+LOSSES = [OneVsRestHinge(), OneVsRestHinge(squared=False), OneVsRestLogistic(), CrammerSinger(), Multinomial()]
+
+
+def sample_of(values, labels):
+    return [Chunk(Dense(values), np.arange(len(labels)), labels)]
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+def test_the_best_of_those_tried_is_taken(loss):
+    values, labels = separable(0)
+    found = try_steps(sample_of(values, labels), problem_of(5, 3, loss), 300)
+    values_tried = dict(found.tried)
+    assert found.step in values_tried
+    assert values_tried[found.step] == min(values_tried.values())
+    assert len(values_tried) >= 3
+    assert json.loads(json.dumps(found.as_json()))["step"] == found.step
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+def test_rows_of_any_scale_need_no_tuning(loss):
+    """Powers of two change no digits, so the fits are the same fit."""
+    results = []
+    for scale in (2.0**-7, 1.0, 2.0**10):
+        values, labels = separable(1, scale=scale)
+        problem = problem_of(5, 3, loss, rounds=4, least_rows=10_000)
+        result = fit(problem, LocalOracle(Dense(values), labels, problem))
+        assert accuracy(problem, result.parameters, Dense(values), labels) > 0.97
+        results.append((result.step * scale**2, result.trial.regularization / scale**2))
+    assert results[0] == pytest.approx(results[1], rel=1e-6)
+    assert results[2] == pytest.approx(results[1], rel=1e-6)
+
+
+def test_a_bias_is_penalised_as_the_weight_of_its_feature():
+    problem = problem_of(2, 1).with_trial(replace(trial(regularization=0.5), squared_norm=4.0))
+    parameters = {"weights": np.full((2, 1), 3.0), "bias": np.array([2.0])}
+    assert penalty(parameters, problem) == pytest.approx(0.25 * (18.0 + 4.0 / 4.0))
+
+
+def test_objective_is_mean_loss_plus_penalty():
+    values, labels = separable(0, n_rows=10)
+    problem = problem_of(5, 3, bias=False).with_trial(trial(regularization=0.5))
+    doubled = replace(problem, params=replace(problem.params, doubled=True))
+    weights = np.random.default_rng(0).normal(size=(5, 3))
+    mean = OneVsRestHinge().residuals(values.astype(np.float64) @ weights, labels)[0] / 10
+    expected = mean + 0.25 * (weights**2).sum()
+    assert objective(sample_of(values, labels), {"weights": weights}, problem) == pytest.approx(expected)
+    assert objective(sample_of(values, labels), {"weights": weights}, doubled) == pytest.approx(2 * expected - mean)
+
+
+def test_automatic_regularization_means_the_same_in_both_conventions():
+    values, labels = separable(0)
+    one, two = (problem_of(5, 3, doubled=doubled) for doubled in (False, True))
+    first, second = (p.with_trial(try_steps(sample_of(values, labels), p, 300)) for p in (one, two))
+    assert first.decay == second.decay
+    assert first.decay == pytest.approx(Dense(values).squared_norms().mean() / 300)
+
+
+def test_what_was_asked_for_is_taken_as_it_is():
+    values, labels = separable(0)
+    found = try_steps(sample_of(values, labels), problem_of(5, 3, step=0.25, regularization=0.0, passes=3), 300)
+    assert (found.step, found.regularization, found.passes, found.tried) == (0.25, 0.0, 3, ())
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "passes"), [(10, MOST_PASSES), (4_000, 3), (1_000_000, 1)], ids=["few", "some", "many"]
+)
+def test_more_passes_over_few_rows(n_rows, passes):
+    values, labels = separable(0, n_rows=50)
+    problem = problem_of(5, 3, rounds=10, partitions=1, least_rows=120_000)
+    assert try_steps(sample_of(values, labels), problem, n_rows).passes == passes
+
+
+@pytest.mark.parametrize("values", [np.zeros((0, 5), np.float32), np.zeros((20, 5), np.float32)], ids=["none", "zeros"])
+def test_a_sample_that_says_nothing(values):
+    found = try_steps(sample_of(values, np.zeros(len(values), np.int32)), problem_of(5, 3), len(values))
+    assert np.isfinite(found.step)
+    assert found.step > 0
+    assert found.squared_norm == 1.0
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_steps_that_diverge_are_tried_in_silence():
+    values, labels = separable(0, scale=3.0)
+    values[0] *= 1e6
+    found = try_steps(sample_of(values, labels), problem_of(5, 3), 300)
+    assert np.isfinite(dict(found.tried)[found.step])
