@@ -119,5 +119,5 @@ def tree_facts(tree: LabelTree) -> dict[str, Any]:
         "shape": shape,
         "nodes": int(tree.n_nodes),
         "leaves": int((tree.n_children == 0).sum()),
-        **{name: tree.facts[name] for name in ("branching", "depth", "ambiguity", "loss")},
+        **{name: tree.facts[name] for name in ("branching", "depth", "ambiguity", "loss", "judged")},
     }

@@ -216,6 +216,23 @@ def judges_per_class(n_train: int, n_validation: int, n_classes: int) -> float:
     return (n_validation or n_train) / n_classes
 
 
+def judged_by_depth(grown: Mapping[Path, Grown]) -> list[dict[str, float]]:
+    """Local loss and ambiguity per depth, means over the rows that judged the nodes of that depth.
+
+    These rows' classes are all still in their node's label set, so the losses are conditional on that (SPECS 5.5).
+    """
+    found = []
+    for depth in sorted({len(path) for path in grown}):
+        records = [grown[path].record for path in sorted(grown) if len(path) == depth]
+        rows = sum(record["judged_rows"] for record in records)
+        means = {
+            name: sum(record["judged_rows"] * record[name] for record in records) / max(1, rows)
+            for name in ("loss", "ambiguity")
+        }
+        found.append({"depth": depth, "rows": rows, **means})
+    return found
+
+
 def tree_of(grown: Mapping[Path, Grown], n_features: int, n_classes: int, params: LabelTreeParams) -> LabelTree:
     """The tree of the grown nodes; its facts hold what was asked for and each node's record."""
     splits = {path: one.split for path, one in grown.items()}
@@ -229,6 +246,7 @@ def tree_of(grown: Mapping[Path, Grown], n_features: int, n_classes: int, params
         "training_rows": params.training_rows,
         "runners_up": params.runners_up,
         "operations": sum(grown[path].record["operations"] for path in order),
+        "judged": judged_by_depth(grown),
         "nodes": [{"node": node_name(path), **grown[path].record} for path in order],
     }
     return assemble(splits, n_features, n_classes, facts, np.arange(n_classes, dtype=np.int32))

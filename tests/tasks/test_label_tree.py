@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tasks.errors import ParamError
+from tasks.metrics.hierarchy import LocalMeasures
 from tasks.rows import Csr, Dense, Rows
 from tasks.trees.balance import WIDEST, balanced_groups, class_sums
 from tasks.trees.label_tree import first_partition, grow_node, improve
@@ -235,6 +236,18 @@ def test_the_rest_of_the_ambiguity_goes_to_runners_up() -> None:
     assert after.sum() > before.sum()
     assert trees[0].record["loss"] == trees[1].record["loss"] == 0.0
     assert trees[0].record["ambiguity"] < trees[1].record["ambiguity"] <= 0.6
+
+
+def test_records_per_depth_are_the_local_measures_of_the_validation_rows() -> None:
+    train, validation = clouds(0, 12, 20, spread=0.8), clouds(1, 12, 8, spread=0.8)
+    tree = grow_rows(train, validation, 12, LabelTreeParams(depth=3, least_rows=1, runners_up=False), seed=0)
+    path = tree.rank(validation.rows, 1).path
+    assert path is not None
+    local = LocalMeasures.of(path, validation.labels, tree.offsets, tree.classes)
+    judged = tree.facts["judged"]
+    assert [depth["depth"] for depth in judged] == [0, 1, 2]
+    np.testing.assert_allclose([depth["loss"] for depth in judged], local.loss(), atol=1e-9)
+    np.testing.assert_allclose([depth["ambiguity"] for depth in judged], local.mean_ambiguity(True), atol=1e-9)
 
 
 def test_a_node_without_training_rows_is_a_leaf() -> None:
