@@ -90,8 +90,8 @@ def test_a_partition_learns_as_the_same_rows_in_memory(stored):
             rows = slice(block.start, block.stop)
             index = np.flatnonzero(split[rows] == TRAIN)
             chunks.append(Chunk(Dense(values[rows]), index, labels[rows][index]))
-        expected = local_passes(chunks, zero, problem, 3, part.index)
-        found = sgd_partition(part, zero, problem, 3)
+        expected = local_passes(chunks, zero, problem, 1, part.index)
+        found = sgd_partition(part, zero, problem, 1)
         np.testing.assert_array_equal(found.parameters["weights"], expected.parameters["weights"])
         assert (found.weight, found.rows) == (expected.weight, expected.rows)
 
