@@ -15,6 +15,7 @@ from tasks.fit.step_trial import try_steps
 from tasks.fit.targets import Targets
 from tasks.io import Block, read_rows
 
+SAMPLE_BYTES = 64 << 20  # wide rows are sampled more sparingly
 COUNTED = 32  # blocks whose labels are read to estimate how many rows take part
 
 
@@ -87,10 +88,11 @@ def rows_about(blocks: Sequence[Block], problem: SgdProblem) -> int:
 
 
 def sample(blocks: Sequence[Block], problem: SgdProblem) -> list[Chunk]:
-    """The first `params.trial_rows` rows that take part, a chunk for each block that has some."""
-    chunks, missing = [], problem.params.trial_rows
+    """The first `params.trial_rows` rows that take part, or SAMPLE_BYTES of them; a chunk for each block with some."""
+    chunks: list[Chunk] = []
+    missing = problem.params.trial_rows
     for block in blocks:
-        if missing == 0:
+        if missing == 0 or sum(chunk.rows.nbytes for chunk in chunks) >= SAMPLE_BYTES:
             break
         chunk = load(block, problem)
         index = chunk.index[:missing]

@@ -44,6 +44,13 @@ class LinearScorer:
             bias = parameters["bias"]
             bias -= bias.dtype.type(step * self.bias_rate) * residuals.sum(axis=0)
 
+    def centred(self, parameters: Parameters, centre: Array, sign: float = 1.0) -> Parameters:
+        """The same scores for rows from which `centre` (n_features,) was taken away; sign = -1 undoes it."""
+        if not self.bias:
+            raise ValueError("without a bias, centred rows have other scores")
+        shift = centre.astype(parameters["weights"].dtype) @ parameters["weights"]
+        return {**parameters, "bias": parameters["bias"] + shift.dtype.type(sign) * shift}
+
     def operations_per_row(self) -> float:
         """One dot product per output."""
         return float(self.n_outputs)

@@ -10,6 +10,7 @@ import numpy as np
 
 from tasks.errors import Diverged
 from tasks.fit.average import ModelSum
+from tasks.fit.linear import LinearScorer
 from tasks.fit.problem import SgdProblem
 from tasks.fit.scorer import Parameters
 from tasks.fit.sgd import ScaledParameters, descend
@@ -49,7 +50,7 @@ def local_passes(
     returns  the last iterate, weighted by the rows of one pass (by 1 if not `params.weighted`; by 0 without rows)
     Raises Diverged, naming fit, round and step, when a loss or a weight is no longer finite.
     """
-    state, params = ScaledParameters(start), problem.params
+    state, params = ScaledParameters(centred(problem, start)), problem.params
     loss, met = 0.0, 0
     passes = problem.settled().passes
     for one_pass in range(passes):
@@ -63,7 +64,7 @@ def local_passes(
             met += order.size
             if not np.isfinite(loss):
                 raise diverged(problem, round_index)
-    parameters = state.settle()
+    parameters = centred(problem, state.settle(), back=True)
     if not all(np.isfinite(values).all() for values in parameters.values()):
         raise diverged(problem, round_index)
     rows = met / passes
@@ -84,8 +85,26 @@ def _chunk_steps(
         steps, curvature = falling_steps(step, begin, end, count), problem.loss.curvature
     where = chunk.index[order]
     return descend(
-        problem.scorer, problem.loss, state, chunk.rows, labels, where, steps, batch, problem.decay, curvature
+        problem.scorer,
+        problem.loss,
+        state,
+        chunk.rows,
+        labels,
+        where,
+        steps,
+        batch,
+        problem.decay,
+        curvature,
+        problem.settled().centre,
     )
+
+
+def centred(problem: SgdProblem, parameters: Parameters, back: bool = False) -> Parameters:
+    """Parameters that score centred rows as the given ones score plain rows; `back` = the other way."""
+    centre = problem.settled().centre
+    if centre is None or not isinstance(problem.scorer, LinearScorer):
+        return parameters
+    return problem.scorer.centred(parameters, centre, -1.0 if back else 1.0)
 
 
 def diverged(problem: SgdProblem, round_index: int) -> Diverged:

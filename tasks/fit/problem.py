@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tasks.fit.linear import LinearScorer
@@ -10,6 +10,7 @@ from tasks.fit.scorer import Scorer
 from tasks.fit.sgd import AUTO, SgdParams
 from tasks.fit.targets import Targets
 from tasks.losses.base import Loss
+from tasks.rows.base import Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +19,12 @@ class StepTrial:
 
     step            the first step of the falling schedule, or the constant step that was asked for
     regularization  as used: the number that was asked for, or the one "auto" came to
-    squared_norm    mean squared norm of the sample's rows
+    squared_norm    mean squared norm of the sample's rows, without their centre if there is one
     passes          over a partition between two averages
     blank_loss      mean loss of scores that are all 0, on the sample
     tried           ((step, objective on the sample after a short fit), ...); empty when the step was given
     rows            rows in the sample
+    centre          (n_features,) float32: the mean row of the sample, when training takes it away from dense rows
     """
 
     step: float
@@ -32,6 +34,7 @@ class StepTrial:
     blank_loss: float
     tried: tuple[tuple[float, float], ...]
     rows: int
+    centre: Array | None = field(default=None, compare=False)
 
     def as_json(self) -> dict[str, Any]:
         """Plain values, for the run's records."""
@@ -43,6 +46,7 @@ class StepTrial:
             "blank_loss": self.blank_loss,
             "tried": [list(pair) for pair in self.tried],
             "rows": self.rows,
+            "centred": self.centre is not None,
         }
 
 

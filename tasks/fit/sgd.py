@@ -11,6 +11,7 @@ import numpy as np
 from tasks.errors import ParamError
 from tasks.fit.scorer import Parameters, Scorer
 from tasks.losses.base import Loss
+from tasks.rows import Dense
 from tasks.rows.base import Array, Rows
 
 AUTO: Literal["auto"] = "auto"
@@ -24,7 +25,7 @@ class SgdParams:
     The objective is mean loss + (regularization / 2) |w|^2, or + regularization |w|^2 when `doubled` (Deng et al.).
     """
 
-    regularization: float | Literal["auto"] = AUTO  # "auto" = mean |x|^2 / n_rows: C = 1 on rows of unit norm
+    regularization: float | Literal["auto"] = AUTO  # "auto" = mean |x|^2 / n_rows: C = 1 on unit rows
     passes: int = 1  # over a partition between two averages; more over a small one, see `least_rows`
     rounds: int = 10  # averages; 1 with a number for `step` is Zinkevich et al.
     partitions: int = 4  # models trained apart in a round: fixed here, never by the number of workers
@@ -86,6 +87,7 @@ def descend(
     batch: int,
     decay: float,
     curvature: float = 0.0,
+    centre: Array | None = None,
 ) -> float:
     """One step per batch of `order`: w <- (1 - step decay) w - step (mean gradient of the batch, taken before it).
 
@@ -96,12 +98,15 @@ def descend(
     decay    d(penalty)/dw = decay * w: the regularization, or twice that in Deng's convention
     curvature  > 0 shortens the step of each row by 1 + curvature (step / batch) |x|^2, as an implicit step along that
              row would: it can then not overshoot its own minimum, however long the row. It vanishes with the step.
+    centre     (n_features,) is taken away from every row, for dense rows: far from zero, they would all pull one way
     returns  the sum of the losses, each row's before its own step
     """
     total = 0.0
     for position, step in enumerate(steps.tolist()):
         chosen = order[position * batch : (position + 1) * batch]
         part = rows.take(chosen).decoded()
+        if centre is not None:
+            part = Dense(part.to_array() - centre)
         scores = scorer.scores(state.values, part)
         scores *= scores.dtype.type(state.scale)
         value, residuals = loss.residuals(scores, labels[chosen])

@@ -10,14 +10,17 @@ import numpy as np
 
 from tasks.errors import Diverged
 from tasks.fit.linear import LinearScorer
-from tasks.fit.local_pass import Chunk, local_passes
+from tasks.fit.local_pass import Chunk, centred, local_passes
 from tasks.fit.problem import SgdProblem, StepTrial
 from tasks.fit.scorer import Parameters
 from tasks.fit.sgd import AUTO, MOST_PASSES, SgdParams
+from tasks.rows import Dense
+from tasks.rows.base import Array
 
 GRID = 2.0  # ratio of two steps tried
 FARTHEST = 12  # steps tried in one direction
 TRIAL_PASSES = 2
+FLAT = 1e-6  # share of the squared norm that centred rows keep at least, against rounding
 
 
 def try_steps(chunks: Sequence[Chunk], problem: SgdProblem, n_rows: int) -> StepTrial:
@@ -37,8 +40,7 @@ def try_steps(chunks: Sequence[Chunk], problem: SgdProblem, n_rows: int) -> Step
 
 def _before_trial(chunks: Sequence[Chunk], problem: SgdProblem, n_rows: int) -> StepTrial:
     params, rows = problem.params, sum(chunk.index.size for chunk in chunks)
-    total = sum(float(chunk.rows.take(chunk.index).squared_norms().sum()) for chunk in chunks)
-    norm = total / rows if total > 0 else 1.0
+    norm, centre = _norm_and_centre(chunks, problem)
     zeros = ((np.zeros((chunk.index.size, problem.scorer.n_outputs), np.float32), chunk.labels) for chunk in chunks)
     blank_loss = sum(problem.loss.residuals(scores, labels)[0] for scores, labels in zeros) / max(rows, 1)
     return StepTrial(
@@ -49,7 +51,26 @@ def _before_trial(chunks: Sequence[Chunk], problem: SgdProblem, n_rows: int) -> 
         blank_loss=blank_loss,
         tried=(),
         rows=rows,
+        centre=centre,
     )
+
+
+def _norm_and_centre(chunks: Sequence[Chunk], problem: SgdProblem) -> tuple[float, Array | None]:
+    """Mean squared norm of the sample's rows (1 if that is 0), and what is to be taken away from each beforehand.
+
+    Sparse rows stay sparse, a model without a bias cannot make up for a centre, and a given step is the plain method.
+    """
+    rows = sum(chunk.index.size for chunk in chunks)
+    taken = [chunk.rows.take(chunk.index) for chunk in chunks]
+    norm = sum(float(part.squared_norms().sum()) for part in taken) / max(rows, 1)
+    if not norm > 0:
+        return 1.0, None
+    linear = isinstance(problem.scorer, LinearScorer) and problem.scorer.bias
+    if problem.constant_step or not linear or not isinstance(taken[0].take(np.arange(1)).decoded(), Dense):
+        return norm, None
+    sums = [part.gradient(np.ones((part.n_rows, 1), np.float32))[:, 0].astype(np.float64) for part in taken]
+    centre = sum(sums[1:], sums[0]) / rows
+    return max(norm - float(centre @ centre), FLAT * norm), centre.astype(np.float32)
 
 
 def _regularization(problem: SgdProblem, norm: float, n_rows: int) -> float:
@@ -106,9 +127,9 @@ def objective(chunks: Sequence[Chunk], parameters: Parameters, problem: SgdProbl
 
 
 def penalty(parameters: Parameters, problem: SgdProblem) -> float:
-    """(decay / 2) times the sum of squares; a bias counts as the weight of its constant feature (`LinearScorer`)."""
+    """(decay / 2) times the sum of squares; a bias counts as the weight of its feature, beside rows as centred."""
     total = 0.0
-    for name, values in parameters.items():
+    for name, values in centred(problem, parameters).items():
         rate = problem.scorer.bias_rate if name == "bias" and isinstance(problem.scorer, LinearScorer) else 1.0
         total += float(np.vdot(values, values)) / rate
     return 0.5 * problem.decay * total

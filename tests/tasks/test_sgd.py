@@ -41,6 +41,31 @@ def test_matches_the_slow_loop(body, batch, seed):
     assert loss == pytest.approx(total, rel=1e-6)
 
 
+@pytest.mark.parametrize("body", ["dense", "half", "pq"])
+def test_a_centre_is_taken_away_from_every_row(body):
+    rng = np.random.default_rng(2)
+    rows, labels = bodies(2)[body], rng.integers(0, 4, 40).astype(np.int32)
+    centre, order, steps = rng.normal(size=6).astype(np.float32), np.arange(40), np.full(8, 0.1)
+    state = ScaledParameters({"weights": np.zeros((6, 4))})
+    scorer = LinearScorer(6, 4, bias=False)
+    descend(scorer, Multinomial(), state, rows, labels, order, steps, 5, 0.2, 0.0, centre)
+    values = rows.to_array(np.float64) - centre
+    expected, _ = naive.sgd(values, labels, np.zeros((6, 4)), Multinomial(), order, steps, 5, 0.2)
+    np.testing.assert_allclose(state.settle()["weights"], expected, rtol=1e-5, atol=1e-7)
+
+
+def test_centred_parameters_score_centred_rows_the_same():
+    rng = np.random.default_rng(3)
+    scorer, values, centre = LinearScorer(4, 3), rng.normal(size=(5, 4)), rng.normal(size=4)
+    plain = {"weights": rng.normal(size=(4, 3)), "bias": rng.normal(size=3)}
+    centred = scorer.centred(plain, centre)
+    expected = scorer.scores(plain, Dense(values))
+    np.testing.assert_allclose(scorer.scores(centred, Dense(values - centre)), expected, atol=1e-12)
+    np.testing.assert_allclose(scorer.centred(centred, centre, -1.0)["bias"], plain["bias"], atol=1e-12)
+    with pytest.raises(ValueError, match="bias"):
+        LinearScorer(4, 3, bias=False).centred(plain, centre)
+
+
 def test_the_bias_is_the_weight_of_a_constant_feature():
     rng = np.random.default_rng(1)
     values, labels = rng.normal(size=(20, 3)), rng.integers(0, 2, 20).astype(np.int32)

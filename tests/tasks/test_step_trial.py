@@ -18,7 +18,7 @@ from tasks.losses.hinge import OneVsRestHinge
 from tasks.losses.logistic import OneVsRestLogistic
 from tasks.losses.multinomial import Multinomial
 from tasks.rows import Dense
-from tests.tasks.fit_problems import accuracy, problem_of, separable, trial
+from tests.tasks.fit_problems import accuracy, bodies, problem_of, separable, trial
 
 LOSSES = [OneVsRestHinge(), OneVsRestHinge(squared=False), OneVsRestLogistic(), CrammerSinger(), Multinomial()]
 
@@ -52,6 +52,34 @@ def test_rows_of_any_scale_need_no_tuning(loss):
     assert results[2] == pytest.approx(results[1], rel=1e-6)
 
 
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+def test_rows_far_from_zero_need_no_tuning(loss):
+    values, labels = separable(1)
+    values += np.float32(200.0)
+    problem = problem_of(5, 3, loss, rounds=4, least_rows=10_000)
+    result = fit(problem, LocalOracle(Dense(values), labels, problem))
+    np.testing.assert_allclose(result.trial.centre, values.mean(axis=0), rtol=1e-5)
+    assert accuracy(problem, result.parameters, Dense(values), labels) > 0.97
+
+
+@pytest.mark.parametrize(("body", "params"), [("csr", {}), ("dense", {"bias": False}), ("dense", {"step": 0.1})])
+def test_what_is_not_centred(body, params):
+    """Sparse rows, models that could not make up for it, and the plain method that a given step asks for."""
+    rows = bodies(0)[body]
+    labels = np.zeros(40, np.int32)
+    found = try_steps([Chunk(rows, np.arange(40), labels)], problem_of(6, 2, **params), 40)
+    assert found.centre is None
+    assert found.squared_norm == pytest.approx(rows.squared_norms().mean())
+
+
+@pytest.mark.parametrize("body", ["dense", "half", "pq"])
+def test_dense_bodies_are_centred(body):
+    rows = bodies(0)[body]
+    found = try_steps([Chunk(rows, np.arange(40), np.zeros(40, np.int32))], problem_of(6, 2), 40)
+    np.testing.assert_allclose(found.centre, rows.to_array().mean(axis=0), atol=1e-6)
+    assert found.as_json()["centred"]
+
+
 def test_a_bias_is_penalised_as_the_weight_of_its_feature():
     problem = problem_of(2, 1).with_trial(replace(trial(regularization=0.5), squared_norm=4.0))
     parameters = {"weights": np.full((2, 1), 3.0), "bias": np.array([2.0])}
@@ -74,7 +102,7 @@ def test_automatic_regularization_means_the_same_in_both_conventions():
     one, two = (problem_of(5, 3, doubled=doubled) for doubled in (False, True))
     first, second = (p.with_trial(try_steps(sample_of(values, labels), p, 300)) for p in (one, two))
     assert first.decay == second.decay
-    assert first.decay == pytest.approx(Dense(values).squared_norms().mean() / 300)
+    assert first.decay == pytest.approx(Dense(values - values.mean(axis=0)).squared_norms().mean() / 300)
 
 
 def test_what_was_asked_for_is_taken_as_it_is():
