@@ -64,6 +64,7 @@ class SgdLearner(Learner):
     rounds: int = Field(10, ge=1, description="averages; 1 with a number for `step` is the paper's")
     partitions: int = Field(4, ge=1, description="models trained apart in a round; never depends on the workers")
     step: float | Literal["auto"] = Field("auto", description="a number is a constant step")
+    least_rows: int = Field(120_000, ge=1, description="rows met in a fit at least, by more passes over few rows")
     batch: int = Field(16, ge=1, description="rows per step")
 
 
@@ -110,7 +111,12 @@ class LabelTree(SgdLearner):
     loss: float | None = Field(None, ge=0, lt=1, description="cap on the classification loss (epsilon); instead of it")
     alternations: int = Field(3, ge=1, description="weights and partition in turn (T)")
     initialisation: Literal["kmeans", "random"] = Field("kmeans", description='"random" is the paper\'s')
+    training_rows: Literal["of-class", "routed"] = Field(
+        "of-class", description='a child learns from all rows of its classes, or ("routed", the paper) those sent to it'
+    )
+    runners_up: bool = Field(True, description="spend ambiguity that is left over; false is the paper's")
     rounds: int = Field(5, ge=1, description="averages in every alternation")
+    least_rows: int = Field(20_000, ge=1, description="rows met in one fit at least, by more passes over small nodes")
     bias: bool = True
 
 

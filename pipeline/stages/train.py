@@ -99,11 +99,20 @@ def save(learner: Learner, work: Work, model: Model, provenance: dict[str, Any])
 
 def model_facts(model: Model, operations: float, rows: int) -> dict[str, Any]:
     """What the report says of a model before it is tested: bytes of parameters, training cost per row."""
-    parameters = sum(array.nbytes for name, array in model.tensors().items() if name not in NOT_PARAMETERS)
+    parameters = sum(array.nbytes for name, array in model.tensors().items() if name not in STRUCTURE)
     return {"model_bytes": int(parameters), "train_ops_per_row": operations / max(1, rows)}
 
 
-NOT_PARAMETERS = ("node_seeds", "parent", "level", "leaf_of_class")  # structure, computable from the taxonomy
+STRUCTURE = (
+    "node_seeds",
+    "parent",
+    "level",
+    "leaf_of_class",
+    "first_child",
+    "n_children",
+    "offsets",
+    "classes",
+)  # not learnt numbers
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,9 @@ def test_a_missing_file_names_the_command_that_writes_one(tmp_path: Path) -> Non
 
 def test_overrides_set_values_by_dotted_path(tmp_path: Path) -> None:
     path = write(tmp_path, GOOD)
-    loaded = load_config(path, ("tree.depth=3", "seed=9", "predict.top=2", "report.title=a word", "train.tree.loss=0.1"))
+    loaded = load_config(
+        path, ("tree.depth=3", "seed=9", "predict.top=2", "report.title=a word", "train.tree.loss=0.1")
+    )
     tree = loaded.run.train[0]
     assert isinstance(tree, LabelTree)
     assert (tree.depth, tree.loss, loaded.run.seed, loaded.run.predict.top) == (3, 0.1, 9, 2)
@@ -114,3 +116,18 @@ def test_the_schema_describes_every_key() -> None:
     schema = RunConfig.model_json_schema()
     assert {"PqEncoding", "OneVsRest", "Heshing", "FlatHash", "LabelTree"} <= set(schema["$defs"])
     assert schema["additionalProperties"] is False
+
+
+def test_the_config_defaults_are_those_of_the_learners() -> None:
+    """Two places say a default: the section that the user reads, and the parameters that the loop takes."""
+    from pipeline.config import OneVsRest, PqEncoding
+    from tasks.fit.sgd import SgdParams
+    from tasks.quantize.pq import PqParams
+    from tasks.trees.params import LabelTreeParams
+
+    for section, params in ((OneVsRest, SgdParams()), (PqEncoding, PqParams()), (LabelTree, LabelTreeParams())):
+        shared = {key for key in section.model_fields if hasattr(params, key)} - {"loss"}
+        assert len(shared) >= 4
+        assert {key: section.model_fields[key].default for key in shared} == {
+            key: getattr(params, key) for key in shared
+        }
