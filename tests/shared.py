@@ -1,4 +1,4 @@
-"""Where the reference cases and data sets live: beside the checkout, or where LABELGROVE_SHARED says; tests skip without."""
+"""Where the reference cases and data lie: beside the checkout, or where LABELGROVE_SHARED says; else tests skip."""
 
 from __future__ import annotations
 

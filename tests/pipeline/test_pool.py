@@ -98,7 +98,8 @@ def test_progress_counts_tasks_and_rows(pool: Any) -> None:
     assert [told[1] for told in heard] == [1, 2, 3, 4, 5]
 
 
-def test_a_cluster_of_our_own_listens_on_the_loopback_only(client: Any) -> None:
+@pytest.mark.usefixtures("client")
+def test_a_cluster_of_our_own_listens_on_the_loopback_only() -> None:
     import psutil
 
     processes = [psutil.Process(), *psutil.Process().children(recursive=True)]

@@ -159,7 +159,8 @@ def test_profiles_come_from_a_file_and_the_command_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ['workers = 3', 'threads = "2"', 'scheduler = "lokal:2"', "threads = 0", 'memory_per_worker = "much"', "x ="]
+    "text",
+    ["workers = 3", 'threads = "2"', 'scheduler = "lokal:2"', "threads = 0", 'memory_per_worker = "much"', "x ="],
 )
 def test_profiles_refuse_what_they_do_not_know(tmp_path: Path, text: str) -> None:
     path = tmp_path / "cluster.toml"
