@@ -7,6 +7,7 @@ Data goes to stdout, messages to stderr. Exit codes: 0 ok, 2 usage or config, 3 
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -15,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tasks.errors import LabelgroveError
+from pipeline.last_resort import named, report_error, say
 
 app = typer.Typer(
     name="labelgrove",
@@ -116,9 +117,7 @@ def ingest(
     format: Annotated[str | None, typer.Option(help="npy, npz or svmlight, when the name does not tell")] = None,
     index_base: Annotated[int | None, typer.Option(help="0 or 1: first feature index of svmlight files")] = None,
     features: Annotated[int | None, typer.Option(help="number of columns of svmlight files")] = None,
-    dtype: Annotated[
-        str | None, typer.Option(help="float32 or float16; default: float16 stays as it is")
-    ] = None,
+    dtype: Annotated[str | None, typer.Option(help="float32 or float16; default: float16 stays as it is")] = None,
     max_memory: Annotated[str | None, typer.Option("--max-bytes", help='for inflating .npz files: "8 GiB"')] = None,
     on_nonfinite: Annotated[str, typer.Option(help="refuse or drop-row: rows with NaN or Inf")] = "refuse",
     block_rows: Annotated[int | None, typer.Option(help="rows per block; default: blocks of about 8 MB")] = None,
@@ -232,51 +231,38 @@ def doctor(json: AsJson = False) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Entry point: named errors become one message and their exit code."""
+    """Entry point: every error becomes one message and its exit code (LABELGROVE_DEBUG=1 shows tracebacks)."""
     signal.signal(signal.SIGTERM, _interrupt)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a name that the terminal cannot show must not end a command
+            stream.reconfigure(errors="backslashreplace")
     try:
-        app(arguments, standalone_mode=False)
-    except LabelgroveError as error:
-        _say(str(error))
-        _traceback(error)
-        sys.exit(error.exit_code)
+        code = app(arguments, prog_name="labelgrove", standalone_mode=False)
+        sys.stdout.flush()
     except KeyboardInterrupt:
-        _say("interrupted; the same command continues where it stopped")
-        sys.exit(INTERRUPTED)
-    except typer.Exit as stop:
-        sys.exit(stop.exit_code)
+        code = INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+        code = 1
     except Exception as error:
-        _usage(error)
-        raise
+        code = _usage(error) or report_error(named(error))
+    if code == INTERRUPTED:  # typer turns Ctrl-C and SIGTERM into this code
+        say("interrupted; the same command continues where it stopped")
+    if code:
+        sys.exit(code)
 
 
 def _interrupt(signum: int, frame: Any) -> None:  # noqa: ARG001
     raise KeyboardInterrupt
 
 
-def _usage(error: Exception) -> None:
-    """The parser's own errors: message, nearest option, exit 2."""
+def _usage(error: Exception) -> int:
+    """The parser's own errors: message, nearest option, exit 2; 0 for any other error."""
     show = getattr(error, "show", None)
-    if show is not None:
-        show()
-        sys.exit(getattr(error, "exit_code", 2))
-
-
-def _say(text: str) -> None:
-    clean = "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
-    sys.stderr.write(
-        clean.encode(sys.stderr.encoding or "utf-8", "replace").decode(sys.stderr.encoding or "utf-8") + "\n"
-    )
-
-
-def _traceback(error: BaseException) -> None:
-    if os.environ.get("LABELGROVE_DEBUG"):
-        import traceback
-
-        traceback.print_exception(error)
+    if show is None:
+        return 0
+    show()
+    return int(getattr(error, "exit_code", 2))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,84 @@
+"""Whatever reaches the command line ends as one named error: also what nobody has foreseen."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import tempfile
+import traceback
+
+from tasks.errors import LabelgroveError, ResourceError, UsageError
+
+DEBUG = "LABELGROVE_DEBUG"  # set it to see tracebacks
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class FileAccess(UsageError):
+    """A path of the command line cannot be read or written: not there, a folder, not allowed, name too long."""
+
+
+class OutOfMemory(ResourceError):
+    """This process may not have as much memory as it needs."""
+
+
+class InternalError(LabelgroveError):
+    """A fault of labelgrove: its traceback stands in the file that the message names."""
+
+
+def named(error: Exception) -> LabelgroveError:
+    """The named error of any exception; what is unknown becomes InternalError, its traceback written to a file."""
+    if isinstance(error, LabelgroveError):
+        return error
+    if isinstance(error, MemoryError):
+        return OutOfMemory(
+            _first_line(error), "this process", "smaller blocks at ingest, or a machine with more memory"
+        )
+    if isinstance(error, OSError) and error.filename is not None:
+        return _of_file(error)
+    hint = f"please report it with that file; what is finished is kept, and {DEBUG}=1 shows the traceback here"
+    fault = InternalError(f"{type(error).__name__}: {_first_line(error)}", _traceback_file(error), hint)
+    fault.__cause__ = error
+    return fault
+
+
+def _of_file(error: OSError) -> LabelgroveError:
+    place = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else str(error.filename)
+    if error.errno in FULL:
+        from tasks.files import DiskFull
+
+        return DiskFull("no space left", place, "free some space and run again: finished parts are kept")
+    hint = "check that the path is there (or its folder, for what is written), and that it may be read and written"
+    return FileAccess(error.strerror or _first_line(error), place, hint)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or ["no message"])[0][:300]
+
+
+def _traceback_file(error: BaseException) -> str:
+    """Where the traceback was written: a new file of the temporary folder, for this user alone."""
+    text = "".join(traceback.format_exception(error))
+    try:
+        handle, path = tempfile.mkstemp(".txt", "labelgrove-error-")
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+    except OSError:  # no room for it anywhere: better on the terminal than lost
+        sys.stderr.write(text)
+        return "traceback above"
+    return path
+
+
+def report_error(error: LabelgroveError) -> int:
+    """Say what is wrong; returns the exit code."""
+    say(str(error))
+    if os.environ.get(DEBUG):
+        traceback.print_exception(error)
+    return error.exit_code
+
+
+def say(text: str) -> None:
+    """Text to stderr without control characters, whatever names are in it and whatever stderr can encode."""
+    clean = "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
+    encoding = sys.stderr.encoding or "utf-8"
+    sys.stderr.write(clean.encode(encoding, "replace").decode(encoding) + "\n")
