@@ -28,7 +28,7 @@ app = typer.Typer(
 )
 INTERRUPTED = 130
 
-Config = Annotated[Path, typer.Argument(help="the run's TOML file", show_default=False)]
+Config = Annotated[Path, typer.Argument(metavar="CONFIG", help="the run's TOML file", show_default=False)]
 Override = Annotated[
     list[str] | None, typer.Option("-s", "--set", help="one value of the config: -s tree.depth=3", metavar="KEY=VALUE")
 ]
@@ -41,7 +41,7 @@ Threads = Annotated[int | None, typer.Option("--threads", help="per worker of a 
 Memory = Annotated[str | None, typer.Option("--memory", help='per worker of a local cluster, "1.5 GiB"')]
 ProfileFile = Annotated[str | None, typer.Option("--profile", help="TOML file of where to run (README lists its keys)")]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON to stdout")]
-RunPath = Annotated[Path, typer.Argument(help="a run folder: runs/NAME", show_default=False)]
+RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="a run folder: runs/NAME", show_default=False)]
 
 
 @app.command()
@@ -56,7 +56,10 @@ def run(
     force: Annotated[bool, typer.Option("--force", help="run although memory or disk look too small")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="as `labelgrove plan`")] = False,
 ) -> None:
-    """Run a config, or continue it: finished steps are reused."""
+    """Run a config, or continue it where it stopped.
+
+    Finished steps are reused. The table goes to stdout, progress to stderr.
+    """
     from pipeline import commands
 
     where = commands.profile_of(profile, scheduler, threads, memory)
@@ -77,7 +80,10 @@ def plan(
     set_: Override = None,
     json: AsJson = False,
 ) -> None:
-    """Say what `run` would do: steps, what is reused and why the rest is not, memory, disk. Writes nothing."""
+    """Say what `run` would do; writes nothing.
+
+    Steps, which are reused and why the others are not, peak memory of a worker, disk.
+    """
     from pipeline import commands
 
     where = commands.profile_of(profile, scheduler, threads, memory)
@@ -86,7 +92,10 @@ def plan(
 
 @app.command()
 def check(config: Config, runs: Runs = None, set_: Override = None, json: AsJson = False) -> None:
-    """Check config, data and taxonomy; list all findings at once."""
+    """Check config and data; list all findings at once.
+
+    Reads every row again and compares digests. The exit code is that of the first finding.
+    """
     from pipeline import commands
 
     commands.check(config, runs=runs, overrides=set_ or (), as_json=json)
@@ -95,9 +104,12 @@ def check(config: Config, runs: Runs = None, set_: Override = None, json: AsJson
 @app.command()
 def ingest(
     source: Annotated[
-        str, typer.Argument(help="training rows: .npy, a folder or pattern of .npy shards, .npz, svmlight")
+        str,
+        typer.Argument(
+            metavar="SOURCE", help="training rows: .npy, a folder or pattern of .npy shards, .npz, svmlight"
+        ),
     ],
-    dataset: Annotated[Path, typer.Argument(help="the dataset store to make: NAME.zarr")],
+    dataset: Annotated[Path, typer.Argument(metavar="DATASET", help="the dataset store to make: NAME.zarr")],
     labels: Annotated[str | None, typer.Option(help="labels of the training rows: .npy, .txt or .tsv")] = None,
     classes: Annotated[
         str | None, typer.Option(help="class table: .json, .txt or .tsv; default: from the labels")
@@ -124,7 +136,11 @@ def ingest(
     seed: Annotated[int, typer.Option(help="of the shuffle and the split")] = 0,
     force: Annotated[bool, typer.Option("--force", help="replace the dataset if it exists")] = False,
 ) -> None:
-    """Turn files into a checked dataset store."""
+    """Turn files into a checked dataset store.
+
+    Everything is checked before the first row is written; when anything is wrong, nothing is left behind.
+    For example: labelgrove ingest rows.npy data.zarr --labels labels.txt --taxonomy tree.tsv --split 0.8,0.1,0.1
+    """
     options = dict(locals())
     from pipeline import commands
 
@@ -133,39 +149,67 @@ def ingest(
 
 @app.command()
 def predict(
-    model: Annotated[Path, typer.Argument(help="a model folder: runs/NAME/models/MODEL")],
-    data: Annotated[str, typer.Argument(help="rows: a dataset store, or files as for `ingest`")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="a model folder: runs/NAME/models/MODEL")],
+    data: Annotated[str, typer.Argument(metavar="DATA", help="rows: a dataset store, or files as for `ingest`")],
     output: Annotated[Path, typer.Option("-o", "--output", help="the Parquet file to write")],
     top: Annotated[int, typer.Option(help="classes per row")] = 5,
     split: Annotated[str | None, typer.Option(help="of a dataset: train, validation, test; default: all rows")] = None,
-    scheduler: Scheduler = "serial",
+    scheduler: Annotated[
+        str | None, typer.Option("--scheduler", help="of a dataset, as for `run`; default: this process")
+    ] = None,
+    format: Annotated[
+        str | None, typer.Option(help="of files: npy, npz or svmlight, when the name does not tell")
+    ] = None,
+    index_base: Annotated[int | None, typer.Option(help="0 or 1: first feature index of svmlight files")] = None,
     force: Annotated[bool, typer.Option("--force", help="replace the file if it exists")] = False,
 ) -> None:
-    """Rank classes for any number of rows, in memory bounded by a block."""
+    """Rank the classes of any number of rows.
+
+    Block by block, so memory does not grow with the number of rows. Writes Parquet: row, label when known, the best
+    classes with their scores, classifiers evaluated, path through a tree. classes.parquet of the model names them.
+    """
     from pipeline import commands
 
-    commands.predict(model, data, output, top=top, split=split, scheduler=scheduler, force=force)
+    commands.predict(
+        model,
+        data,
+        output,
+        top=top,
+        split=split,
+        scheduler=scheduler,
+        format=format,
+        index_base=index_base,
+        force=force,
+    )
 
 
 @app.command()
 def status(run: RunPath, json: AsJson = False) -> None:
-    """Where a run is: steps, who runs it, how it ended."""
+    """Say where a run is.
+
+    Steps that are done, who runs it now, how it ended.
+    """
     from pipeline import commands
 
     commands.status(run, as_json=json)
 
 
 @app.command()
-def logs(run: RunPath, last: Annotated[int, typer.Option(help="events to show")] = 50) -> None:
-    """The last events of a run."""
+def logs(run: RunPath, last: Annotated[int, typer.Option(min=1, help="events to show")] = 50) -> None:
+    """Print the last events of a run."""
     from pipeline import commands
 
     commands.logs(run, last=last)
 
 
 @app.command()
-def verify(path: Annotated[Path, typer.Argument(help="a dataset store, a run folder or a model folder")]) -> None:
-    """Read everything again and compare every digest."""
+def verify(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="a dataset store, a run folder or a model folder")],
+) -> None:
+    """Read everything again, compare digests.
+
+    Of a dataset, a run folder or a model folder; every difference is listed.
+    """
     from pipeline import commands
 
     commands.verify(path)
@@ -173,9 +217,15 @@ def verify(path: Annotated[Path, typer.Argument(help="a dataset store, a run fol
 
 @app.command()
 def clean(
-    config: Config, runs: Runs = None, set_: Override = None, yes: Annotated[bool, typer.Option("--yes")] = False
+    config: Config,
+    runs: Runs = None,
+    set_: Override = None,
+    yes: Annotated[bool, typer.Option("--yes", help="really remove them")] = False,
 ) -> None:
-    """Remove the steps of a run folder that its config does not need; without --yes only list them."""
+    """Remove steps that the config does not need.
+
+    Without --yes they are only listed.
+    """
     from pipeline import commands
 
     commands.clean(config, runs=runs, overrides=set_ or (), really=yes)
@@ -191,22 +241,28 @@ def report(run: RunPath) -> None:
 
 @app.command()
 def demo(
-    folder: Annotated[Path, typer.Argument(help="where data, dataset and run go")] = Path("demo"),
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="where data, dataset and run go")] = Path("demo"),
     scheduler: Scheduler = None,
     seed: Annotated[int, typer.Option(help="of the images and of the run")] = 0,
     small: Annotated[
         bool, typer.Option("--small", help="a few classes only, in seconds: to see that all works")
     ] = False,
 ) -> None:
-    """Real many-class data made on the spot, four systems compared, report written."""
+    """Compare four systems on data made on the spot.
+
+    Some 1,200 characters of the DejaVu fonts, drawn with small distortions; downloads nothing.
+    """
     from pipeline import commands
 
     commands.demo(folder, scheduler=scheduler, seed=seed, small=small)
 
 
 @app.command()
-def init(folder: Annotated[Path, typer.Argument(help="a new folder")]) -> None:
-    """Write a commented config.toml and a tiny dataset's files; the printed next commands work as typed."""
+def init(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="a new folder")]) -> None:
+    """Write a commented config and tiny data.
+
+    The two commands that it prints work as typed.
+    """
     from pipeline import commands
 
     commands.init(folder)
@@ -214,7 +270,7 @@ def init(folder: Annotated[Path, typer.Argument(help="a new folder")]) -> None:
 
 @app.command()
 def schema() -> None:
-    """The config's JSON Schema, for editors."""
+    """Print the config's JSON Schema, for editors."""
     import json
 
     from pipeline.config import RunConfig
@@ -224,7 +280,7 @@ def schema() -> None:
 
 @app.command()
 def doctor(json: AsJson = False) -> None:
-    """Versions, BLAS, threads, memory, disk."""
+    """Print versions, BLAS, memory and disk."""
     from pipeline import commands
 
     commands.doctor(as_json=json)

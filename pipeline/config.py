@@ -194,20 +194,35 @@ class LoadedConfig:
 def load_config(path: str | Path, overrides: tuple[str, ...] = ()) -> LoadedConfig:
     """Read, override and check a config. Raises ConfigError with all findings, each with its line when it has one."""
     path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-        values = tomllib.loads(text)
-    except FileNotFoundError:
-        raise ConfigError(
-            "there is no such file", str(path), "`labelgrove init DIR` writes one to start from"
-        ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, IsADirectoryError) as error:
-        raise ConfigError(f"not a TOML file: {error}", str(path), "see https://toml.io for the syntax") from None
+    text, values = read_toml(path)
     apply_overrides(values, overrides)
     try:
         return LoadedConfig(RunConfig.model_validate_json(_as_json(values)), path, text, overrides)
     except ValidationError as error:
         raise ConfigError.of(findings_of(error, RunConfig, values, text), str(path)) from None
+
+
+def read_toml(path: Path) -> tuple[str, dict[str, Any]]:
+    """The text of a TOML file and what it says. Raises ConfigError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        return text, tomllib.loads(text)
+    except FileNotFoundError:
+        raise ConfigError(
+            "there is no such file", str(path), "`labelgrove init DIR` writes one to start from"
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, IsADirectoryError, RecursionError) as error:
+        raise ConfigError(f"not a TOML file: {error}", str(path), "see https://toml.io for the syntax") from None
+
+
+def dataset_of_text(path: Path, overrides: tuple[str, ...] = ()) -> Path | None:
+    """Where the dataset of a config is that is wrong in other places; None when even that is not said."""
+    try:
+        _, values = read_toml(path)
+        apply_overrides(values, overrides)
+        return (path.parent / str(values["data"]["path"])).absolute()
+    except (ConfigError, KeyError, TypeError):
+        return None
 
 
 def _as_json(values: dict[str, Any]) -> str:

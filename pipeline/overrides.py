@@ -27,7 +27,7 @@ def _place(values: dict[str, Any], keys: list[str], override: str) -> tuple[dict
     named = {
         str(entry["name"]): entry
         for section in ("encode", "train")
-        for entry in values.get(section, [])
+        for entry in _listed(values.get(section))
         if isinstance(entry, dict) and "name" in entry
     }
     if keys[0] in ("encode", "train") and len(keys) == 3:
@@ -37,9 +37,16 @@ def _place(values: dict[str, Any], keys: list[str], override: str) -> tuple[dict
     if len(keys) == 2 and keys[0] in named:
         return named[keys[0]], keys[1]
     if len(keys) == 2 and keys[0] in ("data", "predict", "report"):
-        return values.setdefault(keys[0], {}), keys[1]
+        section = values.setdefault(keys[0], {})
+        if not isinstance(section, dict):
+            raise ConfigError(f"-s {override}: {keys[0]} is {section!r}, no section", "-s", f"write it as [{keys[0]}]")
+        return section, keys[1]
     known = ", ".join(["data", "predict", "report", *named])
     raise ConfigError(f"-s {override}: {keys[0]!r} names no part of the config", "-s", f"known parts: {known}")
+
+
+def _listed(section: Any) -> list[Any]:
+    return section if isinstance(section, list) else []
 
 
 def _value(literal: str) -> Any:

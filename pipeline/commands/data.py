@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from pipeline.progress import pace_text
 from pipeline.store import RunFolder
 from tasks.errors import ArtefactError, InputError, UsageError
 from tasks.models.blocks import predict_block
-from tasks.models.folder import load_model, verify_model
+from tasks.models.errors import ColumnMismatch
+from tasks.models.folder import SavedModel, load_model, verify_model
 from tasks.models.predictions import join_parts, part_name, write_part
 from tasks.models.selection import Selected, Selection
 from tasks.worker import WorkerSettings
@@ -25,6 +27,10 @@ from tasks.worker import WorkerSettings
 
 class OutputExists(UsageError):
     """The file that is to be written is there already."""
+
+
+class NothingToVerify(UsageError):
+    """A path at which nothing of ours stands."""
 
 
 def ingest(
@@ -76,26 +82,31 @@ def predict(
     *,
     top: int = 5,
     split: str | None = None,
-    scheduler: str | None = "serial",
+    scheduler: str | None = None,
+    format: str | None = None,
+    index_base: int | None = None,
     force: bool = False,
 ) -> int:
     """Rank classes for rows of a dataset store or of files, block by block; returns the number of rows written.
 
-    Raises OutputExists, the errors of the model folder and of the rows, ColumnMismatch.
+    split, scheduler     of a dataset store only; format, index_base: of files only
+    raises               OutputExists, the errors of the model folder and of the rows, ColumnMismatch
     """
-    if output.exists() and not force:
-        raise OutputExists("the output is there already", str(output), "choose another name, or --force")
+    _check_output(output, force)
     if top < 1:
         raise UsageError(f"--top {top}: expected a whole number >= 1", "--top")
+    is_dataset = (Path(data) / "zarr.json").is_file()
+    asked = {"--split": split, "--scheduler": scheduler, "--format": format, "--index-base": index_base}
+    _refuse_idle(is_dataset, asked, data)
     saved = load_model(model)
     top = min(top, saved.model.n_classes)
     output.absolute().parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=f".{output.name}-", dir=output.absolute().parent))
     try:
-        if (Path(data) / "zarr.json").is_file():
-            parts, rows = _predict_dataset(model, data, scratch, top, split, scheduler)
+        if is_dataset:
+            parts, rows = _predict_dataset(saved, data, scratch, top, split, scheduler or "serial")
         else:
-            parts, rows = _predict_files(saved, data, scratch, top)
+            parts, rows = _predict_files(saved, data, scratch, top, format, index_base)
         join_parts(parts, output)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -103,8 +114,26 @@ def predict(
     return rows
 
 
+def _check_output(output: Path, force: bool) -> None:
+    if output.is_dir():
+        raise OutputExists("this is a folder", str(output), "name a file: PREDICTIONS.parquet")
+    if output.exists() and not force:
+        raise OutputExists("the output is there already", str(output), "choose another name, or --force")
+
+
+def _refuse_idle(is_dataset: bool, asked: Mapping[str, Any], data: str) -> None:
+    """Options that would be without effect are refused: nobody should believe that they had one."""
+    kind, idle = ("a dataset store", FOR_FILES) if is_dataset else ("files", FOR_DATASETS)
+    for name in idle:
+        if asked[name] is not None:
+            raise UsageError(f"{name} has no meaning for rows of {kind}", f"{name}, {data}", "leave it out")
+
+
+FOR_DATASETS, FOR_FILES = ("--split", "--scheduler"), ("--format", "--index-base")
+
+
 def _predict_dataset(
-    model: Path, data: str, scratch: Path, top: int, split: str | None, scheduler: str | None
+    saved: SavedModel, data: str, scratch: Path, top: int, split: str | None, scheduler: str
 ) -> tuple[list[Path], int]:
     from pipeline.commands.running import profile_of
     from pipeline.runner import View, open_pool
@@ -112,26 +141,31 @@ def _predict_dataset(
     dataset = Dataset.open(data)
     if split is not None and split not in SPLITS:
         raise UsageError(f"--split {split!r}: expected one of {', '.join(SPLITS)}", "--split")
+    if dataset.n_features != saved.model.n_features:
+        what = f"{dataset.n_features} columns where {saved.model.n_features} are expected"
+        raise ColumnMismatch(what, data, "give rows with the columns of the training rows, in the same order")
     number = None if split is None else SPLITS.index(split)
     profile: Profile = profile_of(None, scheduler)
     memory = MemoryPlan(0, WorkerSettings().cache_bytes, 0, profile.threads)
     blocks = dataset.blocks()
     with open_pool(profile, memory, RunFolder(scratch), View()) as pool:
         selection = Selection(dataset.path, number)
-        report = pool.sum(
-            predict_block, blocks, str(model.absolute()), top, str(scratch), selection, name="predict_rows"
-        )
+        place = str(Path(saved.folder).absolute())
+        report = pool.sum(predict_block, blocks, place, top, str(scratch), selection, name="predict_rows")
     return [scratch / part_name(block.index) for block in blocks], report.rows
 
 
-def _predict_files(saved: Any, data: str, scratch: Path, top: int) -> tuple[list[Path], int]:
+def _predict_files(
+    saved: SavedModel, data: str, scratch: Path, top: int, fmt: str | None, index_base: int | None
+) -> tuple[list[Path], int]:
     import numpy as np
 
     from pipeline.ingest import open_source
     from pipeline.ingest.scan import refuse_non_finite, scan
 
-    source = open_source(data, scratch / "spool", n_features=saved.model.n_features)
-    refuse_non_finite([scan(source, "float32")])
+    spool = scratch / "spool"
+    source = open_source(data, spool, fmt=fmt, index_base=index_base, n_features=saved.model.n_features)
+    refuse_non_finite([scan(source, "float32")], "leave such rows out")
     parts: list[Path] = []
     for start, rows in source.slabs():
         number = len(parts)
@@ -159,9 +193,11 @@ def _problems(path: Path) -> Any:
         yield from _caught(lambda: verify_model(path))
     elif (path / "zarr.json").is_file():
         yield from Dataset.open(path).problems()
+    elif (path / "manifest.json").is_file():
+        yield from _run_problems(run_folder(path))
     else:
-        folder = run_folder(path)
-        yield from _run_problems(folder)
+        hint = "give the folder of a dataset (NAME.zarr), a run (runs/NAME) or a model (runs/NAME/models/MODEL)"
+        raise NothingToVerify("this is no dataset, no run and no model", str(path), hint)
 
 
 def _run_problems(folder: RunFolder) -> Any:

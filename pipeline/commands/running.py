@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import json
-import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.config import LoadedConfig, load_config
-from pipeline.data_check import check_data
+from pipeline.config import LoadedConfig, RunConfig, dataset_of_text, load_config
+from pipeline.config_errors import ConfigError
 from pipeline.dataset import Dataset
 from pipeline.lock import locked
 from pipeline.plan import (
@@ -23,12 +23,31 @@ from pipeline.plan import (
     memory_fits,
     memory_plan,
 )
-from pipeline.pool import SerialPool
 from pipeline.profile import Profile, load_profile
 from pipeline.progress import view_for_terminal
 from pipeline.report.table import print_table
 from pipeline.runner import RunResult, run_config
-from tasks.errors import LabelgroveError
+from pipeline.systems import stages_of
+from tasks.errors import LabelgroveError, UsageError
+
+
+class DatasetMissing(UsageError):
+    """Nothing stands where the config says that the dataset is."""
+
+
+def load(config: Path, overrides: Sequence[str]) -> LoadedConfig:
+    """The config, once its dataset is known to be there. Raises ConfigError, DatasetMissing."""
+    loaded = load_config(config, tuple(overrides))
+    check_dataset_is_there(loaded.dataset_path)
+    return loaded
+
+
+def check_dataset_is_there(path: Path) -> None:
+    if not path.exists():
+        hint = (
+            "`labelgrove ingest SOURCE DATASET` makes one; data.path of the config is relative to the config's folder"
+        )
+        raise DatasetMissing("there is no dataset", str(path), hint)
 
 
 def profile_of(
@@ -44,7 +63,7 @@ def run(
     """Run or continue a config; prints the table to stdout and where everything is to stderr."""
     from pipeline.commands.looking import summary_of_folder
 
-    loaded = load_config(config, tuple(overrides))
+    loaded = load(config, overrides)
     with view_for_terminal() as view:
         result = run_config(loaded, profile, runs, force, view)
     if loaded.run.train:
@@ -67,7 +86,7 @@ def plan(
     config: Path, profile: Profile, *, runs: Path | None = None, overrides: Sequence[str] = (), as_json: bool = False
 ) -> Plan:
     """Print what `run` would do."""
-    made = make_plan(load_config(config, tuple(overrides)), runs)
+    made = make_plan(load(config, overrides), runs)
     memory = memory_plan(made, profile)
     sys.stdout.write(json.dumps(plan_json(made, memory), indent=1) + "\n" if as_json else plan_text(made, memory))
     return made
@@ -106,6 +125,8 @@ def plan_text(made: Plan, memory: MemoryPlan) -> str:
         need = f"  [{step.estimate.tasks} tasks, {human_bytes(step.estimate.task_bytes)} each]" if step.runs else ""
         lines.append(f"  {action}  {step.name:<{wide}}  {step.reason}{need}")
     limit = f" of {human_bytes(memory.limit)}" if memory.limit else ""
+    if not made.to_run:
+        return "\n".join([*lines, "", "everything is finished: nothing to run"]) + "\n"
     lines += [
         "",
         f"peak memory per worker  at most {human_bytes(memory.peak)}{limit}: process {human_bytes(IDLE_WORKER_BYTES)}, "
@@ -120,39 +141,54 @@ def plan_text(made: Plan, memory: MemoryPlan) -> str:
 def check(config: Path, *, runs: Path | None = None, overrides: Sequence[str] = (), as_json: bool = False) -> list[str]:
     """Print all findings; raises the first error after all are printed."""
     errors: list[LabelgroveError] = []
-    findings: list[str] = []
-    loaded = _try(errors, lambda: load_config(config, tuple(overrides)))
-    if loaded is not None:
-        findings += _check_dataset(loaded, errors)
+    notes: list[str] = []
+    try:
+        loaded: LoadedConfig | None = load_config(config, tuple(overrides))
+    except ConfigError as error:
+        errors.append(error)
+        loaded = None
+    place = loaded.dataset_path if loaded else dataset_of_text(config, tuple(overrides))
+    dataset = _check_dataset(place, errors, notes) if place else None
+    if loaded is not None and dataset is not None:
+        for part in _parts(loaded.run):
+            _try(errors, functools.partial(stages_of, part, dataset))
         _try(errors, lambda: make_plan(loaded, runs))
     unique = {str(error): error for error in errors}
     if as_json:
         listed = [{"code": e.code, "what": e.what, "where": e.where, "hint": e.hint} for e in unique.values()]
-        sys.stdout.write(json.dumps({"errors": listed, "notes": findings}, indent=1) + "\n")
+        sys.stdout.write(json.dumps({"errors": listed, "notes": notes}, indent=1) + "\n")
     else:
-        for text in [*unique, *findings]:
+        for text in [*unique, *notes]:
             sys.stdout.write(text + "\n")
         sys.stdout.write("nothing stands in the way of a run\n" if not unique else f"{len(unique)} error(s)\n")
     if unique:
         raise SystemExit(next(iter(unique.values())).exit_code)
-    return findings
+    return notes
 
 
-def _check_dataset(loaded: LoadedConfig, errors: list[LabelgroveError]) -> list[str]:
-    dataset = _try(errors, lambda: Dataset.open(loaded.dataset_path))
-    if dataset is None:
-        return []
-    from tasks.worker import WorkerSettings
-
-    pool = SerialPool(loaded.folder / ".labelgrove-scratch", WorkerSettings())
-    try:
-        _try(errors, lambda: check_data(dataset, pool))
-    finally:
-        shutil.rmtree(pool.scratch, ignore_errors=True)
-    return [f"{note.level}: {note.code}: {note.text}" for note in dataset.notes]
+def _check_dataset(place: Path, errors: list[LabelgroveError], notes: list[str]) -> Dataset | None:
+    """The dataset when it can be opened; everything that is wrong with it is added to the errors."""
+    dataset: Dataset | None = _try(errors, lambda: _open_dataset(place))
+    if dataset is not None:
+        notes += [f"{note.level}: {note.code}: {note.text}" for note in dataset.notes]
+        _try(errors, lambda: errors.extend(dataset.problems()))
+    return dataset
 
 
-def _try(errors: list[LabelgroveError], work: Any) -> Any:
+def _open_dataset(place: Path) -> Dataset:
+    check_dataset_is_there(place)
+    return Dataset.open(place)
+
+
+def _parts(run: RunConfig) -> Iterator[RunConfig]:
+    """The config with one encoding or one model at a time, so that every one has its say."""
+    for encoding in run.encode:
+        yield run.model_copy(update={"encode": (encoding,), "train": ()})
+    for learner in run.train:
+        yield run.model_copy(update={"encode": (), "train": (learner,)})
+
+
+def _try(errors: list[LabelgroveError], work: Callable[[], Any]) -> Any:
     try:
         return work()
     except LabelgroveError as error:
@@ -162,7 +198,7 @@ def _try(errors: list[LabelgroveError], work: Any) -> Any:
 
 def clean(config: Path, *, runs: Path | None = None, overrides: Sequence[str] = (), really: bool = False) -> list[Path]:
     """Remove step folders that the config does not need, or list them."""
-    made = make_plan(load_config(config, tuple(overrides)), runs)
+    made = make_plan(load(config, overrides), runs)
     stale = made.folder.stale_steps(made.wanted())
     for path in stale:
         sys.stdout.write(f"{path}\n")

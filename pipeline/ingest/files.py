@@ -78,6 +78,8 @@ def refuse_unsafe(path: Path) -> None:
 
 
 def first_bytes(path: Path, count: int) -> bytes:
+    if path.exists() and not path.is_file():  # opening a pipe would wait for ever
+        raise SourceMissing("it is no regular file", str(path), "write it to a file first: it is read more than once")
     try:
         with open(path, "rb") as file:
             return file.read(count)

@@ -25,6 +25,8 @@ def made_whole(dataset: Path, force: bool) -> Iterator[Path]:
 
     Raises DatasetExists before and, should another process be faster, at the end.
     """
+    if not dataset.name:
+        raise DatasetExists("this names no new folder", str(dataset), "give the dataset a name: NAME.zarr")
     sweep(dataset)
     _refuse_existing(dataset, force)
     partial = dataset.with_name(f"{dataset.name}.partial-{os.getpid()}")

@@ -86,7 +86,7 @@ def _too_large(source: Source, row: int, peak: float, dtype: str) -> FeatureRang
     return FeatureRange(what, source.place(row), "scale the features, or check where such values come from")
 
 
-def refuse_non_finite(scans: list[Scan]) -> None:
+def refuse_non_finite(scans: list[Scan], hint: str = "leave such rows out with --on-nonfinite drop-row") -> None:
     """Raise NonFiniteFeature, naming rows and columns, when any source holds NaN or infinity."""
     n_rows, n_values = sum(len(found.bad_rows) for found in scans), sum(found.bad_values for found in scans)
     if not n_rows:
@@ -94,8 +94,7 @@ def refuse_non_finite(scans: list[Scan]) -> None:
     places = [place for found in scans for place in found.bad_places][:SHOWN_ROWS]
     more = f"; and {n_rows - len(places):,} more rows" if n_rows > len(places) else ""
     what = f"{n_values:,} values in {n_rows:,} rows are not finite"
-    hint = "correct the source, or leave such rows out with --on-nonfinite drop-row"
-    raise NonFiniteFeature(what, "; ".join(places) + more, hint)
+    raise NonFiniteFeature(what, "; ".join(places) + more, f"correct the source, or {hint}")
 
 
 def notes_of(scans: list[Scan]) -> list[Note]:

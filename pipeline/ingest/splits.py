@@ -96,7 +96,7 @@ def read_split(split: SplitLike, n_rows: int, rows_name: str) -> Array:
         return _from_array(np.asarray(split), n_rows, "split", rows_name)
     path = Path(split)
     if not path.is_file():
-        raise SplitFormat("there is no such file", str(path), "check the path")
+        raise SplitFormat("there is no such file, and these are no three shares", str(path), HINT)
     refuse_unsafe(path)
     ending = path.suffix.lower()
     if ending == ".npy":
