@@ -20,11 +20,12 @@ from tasks.rows.base import Array
 GRID = 2.0  # ratio of two steps tried
 FARTHEST = 12  # steps tried in one direction
 TRIAL_PASSES = 2
+CAUTION = 0.5  # a short fit likes longer steps than a long one, and the sample may lack the wildest rows
 FLAT = 1e-6  # share of the squared norm that centred rows keep at least, against rounding
 
 
 def try_steps(chunks: Sequence[Chunk], problem: SgdProblem, n_rows: int) -> StepTrial:
-    """The step with the least objective on a sample after a short fit that runs its whole falling schedule.
+    """Half the step with the least objective on a sample after a short fit that runs its whole falling schedule.
 
     chunks   the sample
     n_rows   training rows of the whole fit, nearly: regularization and passes depend on it
@@ -35,7 +36,7 @@ def try_steps(chunks: Sequence[Chunk], problem: SgdProblem, n_rows: int) -> Step
         return blank
     tried = _climb(chunks, problem, blank)
     best = min(tried, key=lambda value: (tried[value], value))
-    return replace(blank, step=best, tried=tuple(sorted(tried.items())))
+    return replace(blank, step=CAUTION * best, tried=tuple(sorted(tried.items())))
 
 
 def _before_trial(chunks: Sequence[Chunk], problem: SgdProblem, n_rows: int) -> StepTrial:

@@ -12,7 +12,7 @@ from tasks.fit.fit import fit
 from tasks.fit.local import LocalOracle
 from tasks.fit.local_pass import Chunk
 from tasks.fit.sgd import MOST_PASSES
-from tasks.fit.step_trial import objective, penalty, try_steps
+from tasks.fit.step_trial import CAUTION, objective, penalty, try_steps
 from tasks.losses.crammer_singer import CrammerSinger
 from tasks.losses.hinge import OneVsRestHinge
 from tasks.losses.logistic import OneVsRestLogistic
@@ -28,12 +28,11 @@ def sample_of(values, labels):
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
-def test_the_best_of_those_tried_is_taken(loss):
+def test_half_the_best_of_those_tried_is_taken(loss):
     values, labels = separable(0)
     found = try_steps(sample_of(values, labels), problem_of(5, 3, loss), 300)
     values_tried = dict(found.tried)
-    assert found.step in values_tried
-    assert values_tried[found.step] == min(values_tried.values())
+    assert values_tried[found.step / CAUTION] == min(values_tried.values())
     assert len(values_tried) >= 3
     assert json.loads(json.dumps(found.as_json()))["step"] == found.step
 
@@ -133,4 +132,4 @@ def test_steps_that_diverge_are_tried_in_silence():
     values, labels = separable(0, scale=3.0)
     values[0] *= 1e6
     found = try_steps(sample_of(values, labels), problem_of(5, 3), 300)
-    assert np.isfinite(dict(found.tried)[found.step])
+    assert np.isfinite(dict(found.tried)[found.step / CAUTION])
