@@ -197,9 +197,9 @@ def hashed_scorer(learner: Heshing | FlatHash, dataset: Dataset) -> HashedScorer
 
 
 def n_levels(learner: SgdLearner, dataset: Dataset) -> int:
-    """Blocks of the hashed parameter vector (T)."""
-    if isinstance(learner, Heshing):
-        return (dataset.taxonomy or Taxonomy.flat(dataset.n_classes)).n_levels
+    """Blocks of the hashed parameter vector: the taxonomy's levels below the root (T - 1)."""
+    if isinstance(learner, Heshing) and dataset.taxonomy is not None:
+        return max(1, dataset.taxonomy.n_levels - 1)
     return 1
 
 

@@ -1,10 +1,11 @@
 """Hierarchical feature hashing (HESHING, Zhao & Xing 2012): one table of weights that all classes share.
 
-score(x, y) = scale * sum over the nodes u of y's path, at level t, of <table[t], Phi(x, u)>,   scale = 1 / sqrt T.
+score(x, y) = scale * sum over the nodes u of y's path, at level t, of <w_t, Phi(x, u)>,   scale = 1 / sqrt T.
 
 The root's share is the same for all classes, so it cancels in every comparison of classes and its optimal weights are 0
-(SPECS 1.5): the root is never scored and its row of the table never updated. Losses that compare a class with zero
-(one-vs-rest) therefore see no root either. FlatHash is one level, each class under its own seed, scale 1.
+(SPECS 1.5): the root is never scored, and w_0 is not kept. The table holds w_1 .. w_{T-1}: (T - 1) m numbers where the
+paper counts T m. Losses that compare a class with zero (one-vs-rest) therefore see no root either. FlatHash is one
+level, each class under its own seed, scale 1.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class NodeArrays(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class HashedScorer:
-    """Scores linear in {"table": (n_levels, n_buckets)}; small and picklable: a few numbers per node.
+    """Scores linear in {"table": (n_tables, n_buckets)}; small and picklable: a few numbers per node.
 
     node_seeds     (n_nodes,) uint32, breadth-first
     parent         (n_nodes,) int32, -1 where a node has none
@@ -99,15 +100,28 @@ class HashedScorer:
     def n_outputs(self) -> int:
         return int(self.leaf_of_class.size)
 
+    @property
+    def n_tables(self) -> int:
+        """Rows of the table: one per level below the root, or one for the single level of FlatHash."""
+        return max(1, self.n_levels - 1)
+
     @cached_property
     def _nodes(self) -> Array:
-        """The scored nodes (n_scored, 4) int64 for the kernels: all but the root of a hierarchy."""
-        last = self.level.astype(np.int64)
-        last[self.leaf_of_class] = self.n_levels - 1
-        scored = np.flatnonzero(self.level >= min(1, self.n_levels - 1))
-        columns = (self.node_seeds, self.level, last, np.arange(self.parent.size))
+        """The scored nodes (n_scored, 4) int64 for the kernels, with rows of the table for levels."""
+        top = self.n_levels - self.n_tables  # the level of the table's first row
+        first = self.level.astype(np.int64) - top
+        last = first.copy()
+        last[self.leaf_of_class] = self.n_tables - 1
+        scored = np.flatnonzero(first >= 0)
+        columns = (self.node_seeds, first, last, np.arange(self.parent.size))
         nodes: Array = np.stack([column[scored].astype(np.int64) for column in columns], axis=1)
         return nodes
+
+    def whole_vector(self, table: Array) -> Array:
+        """The paper's w (n_levels * n_buckets,), root first, of a table: with the root's block of zeros put back."""
+        root = np.zeros((self.n_levels - self.n_tables, self.n_buckets), table.dtype)
+        vector: Array = np.concatenate([root, table]).ravel()
+        return vector
 
     def operations_per_row(self) -> float:
         """Hashed dot products: one per scored node."""
@@ -115,7 +129,7 @@ class HashedScorer:
 
     def initial(self, dtype: type) -> Parameters:
         """The table of zeros."""
-        return {"table": np.zeros((self.n_levels, self.n_buckets), dtype)}
+        return {"table": np.zeros((self.n_tables, self.n_buckets), dtype)}
 
     def scores(self, parameters: Parameters, rows: Rows) -> Array:
         """(n_rows, n_classes) in the dtype of the table."""
@@ -182,7 +196,7 @@ class HashedScorer:
             return
         highest = int(nodes[short, FIRST].min())
         saved = int((nodes[short, LAST] - nodes[short, FIRST]).sum()) * looked_up
-        if saved < (self.n_levels - highest) * self.n_buckets:
+        if saved < (self.n_tables - highest) * self.n_buckets:
             yield nodes, table
             return
         tails = np.array(table[highest:])

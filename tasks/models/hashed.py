@@ -26,9 +26,9 @@ NODE_ARRAYS = {"node_seeds": np.uint32, "parent": np.int32, "level": np.int32, "
 
 @dataclass(frozen=True, eq=False)
 class HashedModel:
-    """score(row, class) = scale * sum over the path's levels t of <table[t], Phi(row, node at t)>.
+    """score(row, class) = scale * sum over the path's levels t of <w_t, Phi(row, node at t)>.
 
-    table   (n_levels, n_buckets) float32
+    table   (n_levels - 1, n_buckets) float32: the levels below the root; (1, n_buckets) when flat
     """
 
     scorer: HashedScorer
@@ -63,6 +63,7 @@ class HashedModel:
             "scale": float(self.scorer.scale),
             "short_paths": "a leaf above the last level is replicated below itself under the same node id",
             "root": "takes no part in scores: its share is equal for all classes",
+            "table": "row i holds the weights of level i + 1 (of level 0 in a flat model); levels count from the root",
         }
 
     def tensors(self) -> dict[str, Array]:
@@ -97,7 +98,7 @@ def check_nodes(header: dict[str, Any], tensors: dict[str, Array]) -> None:
     n_nodes = len(parent)
     fits = (
         all(tensors[name].dtype == dtype and tensors[name].ndim == 1 for name, dtype in NODE_ARRAYS.items())
-        and tensors["table"].shape == (header["n_levels"], header["n_buckets"])
+        and tensors["table"].shape == (max(1, header["n_levels"] - 1), header["n_buckets"])
         and len(seeds) == len(level) == n_nodes
         and len(leaf) == header["n_classes"]
         and bool(np.all(parent < np.arange(n_nodes)) and np.all(parent >= -1))

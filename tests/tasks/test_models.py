@@ -497,7 +497,7 @@ def hashed(kind: str) -> HashedModel:
         n_features=6,
         scale=float(1 / np.sqrt(3)),
     )
-    table = np.random.default_rng(1).normal(size=(3, 16)).astype(np.float32)
+    table = np.random.default_rng(1).normal(size=(2, 16)).astype(np.float32)
     return HashedModel(scorer, table, kind)
 
 
