@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -150,9 +149,10 @@ def check(config: Path, *, runs: Path | None = None, overrides: Sequence[str] = 
     place = loaded.dataset_path if loaded else dataset_of_text(config, tuple(overrides))
     dataset = _check_dataset(place, errors, notes) if place else None
     if loaded is not None and dataset is not None:
-        for part in _parts(loaded.run):
-            _try(errors, functools.partial(stages_of, part, dataset))
-        _try(errors, lambda: make_plan(loaded, runs))
+        found = [error for name, part in _parts(loaded.run) for error in _refusals(name, part, dataset)]
+        errors += found
+        if not found:
+            _try(errors, lambda: make_plan(loaded, runs))
     unique = {str(error): error for error in errors}
     if as_json:
         listed = [{"code": e.code, "what": e.what, "where": e.where, "hint": e.hint} for e in unique.values()]
@@ -180,12 +180,20 @@ def _open_dataset(place: Path) -> Dataset:
     return Dataset.open(place)
 
 
-def _parts(run: RunConfig) -> Iterator[RunConfig]:
+def _parts(run: RunConfig) -> Iterator[tuple[str, RunConfig]]:
     """The config with one encoding or one model at a time, so that every one has its say."""
     for encoding in run.encode:
-        yield run.model_copy(update={"encode": (encoding,), "train": ()})
+        yield f"encode {encoding.name}", run.model_copy(update={"encode": (encoding,), "train": ()})
     for learner in run.train:
-        yield run.model_copy(update={"encode": (), "train": (learner,)})
+        yield f"train {learner.name}", run.model_copy(update={"encode": (), "train": (learner,)})
+
+
+def _refusals(name: str, part: RunConfig, dataset: Dataset) -> list[LabelgroveError]:
+    errors: list[LabelgroveError] = []
+    _try(errors, lambda: stages_of(part, dataset))
+    for error in errors:
+        error.where = f"{name}, {error.where}" if error.where else name
+    return errors
 
 
 def _try(errors: list[LabelgroveError], work: Callable[[], Any]) -> Any:
