@@ -138,16 +138,18 @@ def test_a_step_too_long_for_the_whole_is_shortened(how):
     assert fit(problem, steep, checkpoint=memory).step == 1 / 16  # a finished fit says the step it used
 
 
-def test_interrupted_after_a_restart_goes_on_with_the_shorter_step():
+@pytest.mark.parametrize("last", [1, 2], ids=["before the restart", "after it"])
+def test_interrupted_about_a_restart_goes_on_to_the_same_bits(last):
     values, labels = separable(2)
     problem = problem_of(5, 3, rounds=3)
     steep = Steep(Dense(values), labels, problem, limit=0.1, how="raises")
-    whole, memory = fit(problem, steep), Memory(2)
+    whole, memory = fit(problem, steep), Memory(last)
     with pytest.raises(KeyboardInterrupt):
         fit(problem, steep, checkpoint=memory)
     memory.last = None
     resumed = fit(problem, steep, checkpoint=memory)
     assert resumed.step == whole.step
+    assert resumed.history == whole.history
     np.testing.assert_array_equal(resumed.parameters["weights"], whole.parameters["weights"])
 
 
