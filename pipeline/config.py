@@ -80,7 +80,7 @@ class OneVsRest(SgdLearner):
 class HashLearner(SgdLearner):
     """Keys of the hash learners (Zhao & Xing)."""
 
-    bits: int = Field(18, ge=1, le=30, description="m = 2^bits numbers per level")
+    bits: int = Field(20, ge=1, le=30, description="m = 2^bits numbers per level")
     buckets: int | None = Field(None, ge=1, description="m itself, when it is not a power of two")
     loss: Literal["crammer-singer", "multinomial"] = "crammer-singer"
 

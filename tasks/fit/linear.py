@@ -23,6 +23,11 @@ class LinearScorer:
     bias: bool = True
     bias_rate: float = 1.0
 
+    @property
+    def squared_scale(self) -> float:
+        """1: scores are not scaled."""
+        return 1.0
+
     def initial(self, dtype: type) -> Parameters:
         """Parameters that score everything 0."""
         parameters: Parameters = {"weights": np.zeros((self.n_features, self.n_outputs), dtype)}

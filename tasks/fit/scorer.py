@@ -19,6 +19,15 @@ class Scorer(Protocol):
     @property
     def n_outputs(self) -> int: ...
 
+    @property
+    def squared_scale(self) -> float:
+        """What scores multiply a row's squared norm by before it meets a block of parameters; 1 without a scale.
+
+        Two classes that differ in one block are told apart by features this much shorter, so the step and the penalty
+        that suit plain rows are corrected by it.
+        """
+        ...
+
     def initial(self, dtype: type) -> Parameters:
         """Parameters that score everything 0."""
         ...

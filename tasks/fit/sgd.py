@@ -25,7 +25,7 @@ class SgdParams:
     The objective is mean loss + (regularization / 2) |w|^2, or + regularization |w|^2 when `doubled` (Deng et al.).
     """
 
-    regularization: float | Literal["auto"] = AUTO  # "auto" = mean |x|^2 / n_rows: C = 1 on unit rows
+    regularization: float | Literal["auto"] = AUTO  # "auto" = mean |x|^2 / n_rows: C = 1 on unit rows; / T when hashed
     passes: int = 1  # over a partition between two averages; more over a small one, see `least_rows`
     rounds: int = 10  # averages; 1 with a number for `step` is Zinkevich et al.
     partitions: int = 4  # models trained apart in a round: fixed here, never by the number of workers

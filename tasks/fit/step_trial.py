@@ -29,7 +29,8 @@ def try_steps(chunks: Sequence[Chunk], problem: SgdProblem, n_rows: int) -> Step
 
     chunks   the sample
     n_rows   training rows of the whole fit, nearly: regularization and passes depend on it
-    The search starts from 1 / (mean squared norm of a row) and walks up or down a geometric grid while that helps.
+    The search starts from 1 / (mean squared norm of a row, as scores see it) and walks up or down a geometric grid
+    while that helps.
     """
     blank = _before_trial(chunks, problem, n_rows)
     if problem.constant_step or blank.rows == 0:
@@ -42,11 +43,12 @@ def try_steps(chunks: Sequence[Chunk], problem: SgdProblem, n_rows: int) -> Step
 def _before_trial(chunks: Sequence[Chunk], problem: SgdProblem, n_rows: int) -> StepTrial:
     params, rows = problem.params, sum(chunk.index.size for chunk in chunks)
     norm, centre = _norm_and_centre(chunks, problem)
+    seen = norm * problem.scorer.squared_scale
     zeros = ((np.zeros((chunk.index.size, problem.scorer.n_outputs), np.float32), chunk.labels) for chunk in chunks)
     blank_loss = sum(problem.loss.residuals(scores, labels)[0] for scores, labels in zeros) / max(rows, 1)
     return StepTrial(
-        step=1.0 / norm if params.step == AUTO else float(params.step),
-        regularization=_regularization(problem, norm, n_rows),
+        step=1.0 / seen if params.step == AUTO else float(params.step),
+        regularization=_regularization(problem, seen, n_rows),
         squared_norm=norm,
         passes=_passes(params, n_rows),
         blank_loss=blank_loss,

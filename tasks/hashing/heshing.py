@@ -101,6 +101,11 @@ class HashedScorer:
         return int(self.leaf_of_class.size)
 
     @property
+    def squared_scale(self) -> float:
+        """1 / T: siblings share all blocks but one, so their features differ by 2 |x|^2 / T, flat ones by 2 |x|^2."""
+        return self.scale**2
+
+    @property
     def n_tables(self) -> int:
         """Rows of the table: one per level below the root, or one for the single level of FlatHash."""
         return max(1, self.n_levels - 1)
