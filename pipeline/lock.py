@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import socket
@@ -15,6 +17,7 @@ from typing import Any
 import psutil
 
 from pipeline.errors import RunLocked
+from tasks.files import disk_room
 
 HEARTBEAT_SECONDS = 5.0
 STALE_SECONDS = 60.0  # a lock of another host counts as left behind after this long without a heartbeat
@@ -37,7 +40,8 @@ def locked(folder: Path) -> Iterator[str]:
     finally:
         stop.set()
         beat.join()
-        path.unlink(missing_ok=True)
+        if not _is_anothers(path):
+            path.unlink(missing_ok=True)
 
 
 def _mine() -> dict[str, Any]:
@@ -48,24 +52,42 @@ def _mine() -> dict[str, Any]:
 def _take(path: Path) -> str:
     text = json.dumps(_mine())
     message = ""
-    for _ in range(10):
-        spare = path.with_name(f".lock.partial-{os.getpid()}")
-        spare.write_text(text)
-        try:
-            os.link(spare, path)  # fails when a lock is there: of two takers one wins
-            return message
-        except FileExistsError:
-            message = _check_abandoned(path)
-            # Renaming, not unlinking: of two that take over one old lock only one succeeds.
-            grave = path.with_name(f".lock-old.partial-{os.getpid()}")
+    spare = path.with_name(f".lock.partial-{os.getpid()}")
+    with _one_taker(path.parent):
+        for _ in range(10):
             try:
-                os.rename(path, grave)
-                grave.unlink()
+                with disk_room(str(path), len(text)):
+                    spare.write_text(text)
+                os.link(spare, path)  # fails when a lock is there: of two takers one wins
+                return message
+            except FileExistsError:
+                message = _check_abandoned(path)
+                _bury(path)
             except FileNotFoundError:
-                continue
-        finally:
-            spare.unlink(missing_ok=True)
+                continue  # a run that has just begun swept the spare away
+            finally:
+                spare.unlink(missing_ok=True)
     raise RunLocked("the lock changes hands all the time", str(path), "are several runs being started?")
+
+
+@contextmanager
+def _one_taker(folder: Path) -> Iterator[None]:
+    """One process of this host at a time: else a second could bury the lock that a first has just taken over."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # some network file systems cannot; `_bury` is careful enough there
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _bury(path: Path) -> None:
+    """Remove a lock left behind. Renaming, not unlinking: of two that take over one old lock only one succeeds."""
+    grave = path.with_name(f".lock-old.partial-{os.getpid()}")
+    with contextlib.suppress(FileNotFoundError):
+        os.rename(path, grave)
+        grave.unlink()
 
 
 def _check_abandoned(path: Path) -> str:
@@ -96,9 +118,20 @@ def _is_alive(pid: int, created: float) -> bool:
         return False
 
 
+def _is_anothers(path: Path) -> bool:
+    """Whether the lock is no longer ours: another host takes it over from a process that was asleep for long."""
+    try:
+        held = json.loads(path.read_text())
+        return (held["host"], held["pid"]) != (socket.gethostname(), os.getpid())
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
 def _beat(path: Path, stop: threading.Event) -> None:
     while not stop.wait(HEARTBEAT_SECONDS):
         spare = path.with_name(f".lock-beat.partial-{os.getpid()}")
+        if _is_anothers(path):
+            continue
         try:
             spare.write_text(json.dumps(_mine()))
             os.replace(spare, path)

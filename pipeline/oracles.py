@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pipeline.pool import Pool
+from pipeline.store import bytes_digest
 from tasks.files import disk_room
 from tasks.fit.average import ModelSum
 from tasks.fit.blocks import choose_step, make_partitions, sgd_partition
@@ -19,6 +20,7 @@ from tasks.fit.fit import Record
 from tasks.fit.problem import SgdProblem, StepTrial
 from tasks.fit.scorer import Parameters
 from tasks.io import Block
+from tasks.rows.base import Array
 
 
 class PoolOracle:
@@ -46,27 +48,41 @@ class FileCheckpoint:
         self.path = folder / "round.npz"
 
     def load(self) -> tuple[int, Parameters, list[Record]] | None:
-        """None when there is none, or when it cannot be read: the fit then begins anew, to the same bits."""
-        try:
-            with np.load(self.path, allow_pickle=False) as saved:
-                text = str(saved["progress"])
-                parameters = {name[1:]: saved[name] for name in saved.files if name.startswith("=")}
-                progress = json.loads(text)
-            return int(progress["round"]), parameters, progress["history"]
-        except (OSError, ValueError, KeyError, EOFError):
+        """None when there is none, or when it does not hold: the fit then begins anew, to the same bits."""
+        saved = load_kept(self.path)
+        if saved is None:
             return None
-        except Exception as error:  # zipfile.BadZipFile, zlib.error: a damaged file of a former attempt
-            if type(error).__module__ in ("zipfile", "zlib"):
-                return None
-            raise
+        progress = json.loads(str(saved.pop("progress")))
+        return int(progress["round"]), {name[1:]: array for name, array in saved.items()}, progress["history"]
 
     def save(self, round_index: int, parameters: Parameters, history: list[Record]) -> None:
-        buffer = io.BytesIO()
-        progress = json.dumps({"round": round_index, "history": history})
-        arrays: dict[str, Any] = {f"={name}": array for name, array in parameters.items()}
-        np.savez(buffer, progress=np.array(progress), **arrays)
-        spare = self.path.with_name(f".round.partial-{os.getpid()}")
-        with disk_room(str(self.path), buffer.getbuffer().nbytes):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            spare.write_bytes(buffer.getbuffer())
-            os.replace(spare, self.path)
+        progress = np.array(json.dumps({"round": round_index, "history": history}))
+        keep(self.path, {"progress": progress, **{f"={name}": array for name, array in parameters.items()}})
+
+
+def keep(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Write arrays for an attempt that may be interrupted: a line with the digest of the .npz that follows it.
+
+    Whole or not at all; raises DiskFull.
+    """
+    buffer = io.BytesIO()
+    named: dict[str, Any] = dict(arrays)
+    np.savez(buffer, **named)
+    content = buffer.getvalue()
+    spare = path.with_name(f".{path.name}.partial-{os.getpid()}")
+    with disk_room(str(path), len(content)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        spare.write_bytes(bytes_digest(content).encode() + b"\n" + content)
+        os.replace(spare, path)
+
+
+def load_kept(path: Path) -> dict[str, Array] | None:
+    """What was kept, None when nothing was, or when it is not what was written."""
+    try:
+        digest, _, content = path.read_bytes().partition(b"\n")
+    except OSError:
+        return None
+    if bytes_digest(content).encode() != digest:
+        return None
+    with np.load(io.BytesIO(content), allow_pickle=False) as saved:
+        return {name: saved[name] for name in saved.files}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import shutil
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from pipeline.dataset import Dataset
 from pipeline.errors import OtherRun
 from pipeline.profile import Profile
 from pipeline.stage import Estimate, Facts, Stage, fingerprints
-from pipeline.store import DONE, Done, RunFolder, RunFormat, read_json
+from pipeline.store import DONE, MANIFEST, Done, RunFolder, RunFormat, read_sealed
 from tasks.errors import LabelgroveError, ResourceError
 from tasks.io import nonzeros_of
 
@@ -42,6 +43,7 @@ class PlannedStep:
     reason: str
     estimate: Estimate
     damage: tuple[LabelgroveError, ...] = ()
+    anew: bool = False  # what its folder holds is of no use
 
     @property
     def name(self) -> str:
@@ -140,22 +142,48 @@ def make_plan(config: LoadedConfig, runs: Path | None = None) -> Plan:
 
     Raises the errors of opening the dataset, of parameters that the data do not allow, and OtherRun.
     """
+    dataset, folder, stages = _opened(config, runs)
+    prints = fingerprints(stages, dataset.digest, config.run.seed)
+    facts = facts_of(config, dataset)
+    steps: list[PlannedStep] = []
+    changed: set[str] = set()
+    reused: dict[str, Done] = {}
+    for stage in stages:
+        step = still_wanted(_planned(stage, prints, folder, facts, changed), reused)
+        if step.done is None:
+            changed.add(stage.name)
+        else:
+            reused[stage.name] = step.done
+        steps.append(step)
+    return Plan(config, dataset, folder, tuple(steps))
+
+
+def run_folder_of(config: LoadedConfig, runs: Path | None = None) -> RunFolder:
+    """The folder of a config's run; raises as `make_plan` does, and reads no step."""
+    return _opened(config, runs)[1]
+
+
+def _opened(config: LoadedConfig, runs: Path | None) -> tuple[Dataset, RunFolder, list[Stage]]:
     from pipeline.systems import stages_of
 
     dataset = Dataset.open(config.dataset_path)
     folder = RunFolder(run_path(config, runs))
     check_identity(folder, config, dataset)
-    stages = stages_of(config.run, dataset)
-    prints = fingerprints(stages, dataset.digest, config.run.seed)
-    facts = facts_of(config, dataset)
-    steps: list[PlannedStep] = []
-    changed: set[str] = set()
-    for stage in stages:
-        step = _planned(stage, prints, folder, facts, changed)
-        if step.runs:
-            changed.add(stage.name)
-        steps.append(step)
-    return Plan(config, dataset, folder, tuple(steps))
+    return dataset, folder, stages_of(config.run, dataset)
+
+
+def still_wanted(step: PlannedStep, done: Mapping[str, Done]) -> PlannedStep:
+    """The step, to be run anew when a step that it was made from has come out otherwise since.
+
+    done  the finished steps so far; those that are still to run are not among them
+    """
+    if step.done is None:
+        return step
+    made_from = step.done.inputs
+    other = [name for name in step.stage.inputs if name in done and made_from.get(name) != done[name].digest]
+    if not other:
+        return step
+    return replace(step, done=None, reason=f"{', '.join(other)} came out otherwise than before", anew=True)
 
 
 def run_path(config: LoadedConfig, runs: Path | None) -> Path:
@@ -170,12 +198,13 @@ def identity(config: LoadedConfig, dataset: Dataset) -> dict[str, Any]:
 
 def check_identity(folder: RunFolder, config: LoadedConfig, dataset: Dataset) -> None:
     """Raises OtherRun when the folder was made from another dataset, seed or block shape; RunFormat when newer."""
+    hint = "remove this file: finished steps carry digests of their own and are kept"
     try:
-        manifest = read_json(folder / "manifest.json")
+        manifest = read_sealed(folder / MANIFEST, hint)
     except FileNotFoundError:
         return
-    if not isinstance(manifest, dict) or not isinstance(manifest.get("identity"), dict):
-        raise RunFormat("it is no manifest of ours", str(folder / "manifest.json"), "use another run name")
+    if not isinstance(manifest.get("identity"), dict):
+        raise RunFormat("it is no manifest of ours", str(folder / MANIFEST), hint)
     mine = identity(config, dataset)
     differences = [
         f"{key}: {manifest['identity'].get(key)!r} in the folder, {mine[key]!r} now"
@@ -214,7 +243,7 @@ def _planned(stage: Stage, prints: dict[str, str], folder: RunFolder, facts: Fac
     damage = folder.damage(done)
     if damage:
         reason = f"damaged: {damage[0].what}" + (f" and {len(damage) - 1} more" if len(damage) > 1 else "")
-        return PlannedStep(stage, mark, None, reason, estimate, tuple(damage))
+        return PlannedStep(stage, mark, None, reason, estimate, tuple(damage), anew=True)
     if lost := stage.outputs_hold(folder.path, done):
         return PlannedStep(stage, mark, None, lost, estimate)
     return PlannedStep(stage, mark, done, "finished, digests hold", estimate)
@@ -251,7 +280,7 @@ def earlier_steps(name: str, folder: RunFolder) -> list[Done]:
     found = []
     for path in (folder / "steps").glob(f"{name}-*/{DONE}"):
         try:
-            values = read_json(path)
+            values = read_sealed(path)
             done = folder.done(name, str(values["fingerprint"]))
         except (OSError, RunFormat, KeyError, TypeError):
             continue

@@ -13,15 +13,25 @@ from pipeline.cluster import connected
 from pipeline.config import LoadedConfig
 from pipeline.data_check import check_data
 from pipeline.lock import locked
-from pipeline.plan import MemoryPlan, Plan, PlannedStep, check_resources, identity, make_plan, memory_plan
+from pipeline.plan import (
+    MemoryPlan,
+    Plan,
+    PlannedStep,
+    check_resources,
+    identity,
+    make_plan,
+    memory_plan,
+    run_folder_of,
+    still_wanted,
+)
 from pipeline.pool import DaskPool, Progress, SerialPool, silent
 from pipeline.profile import Profile
 from pipeline.stage import Work
-from pipeline.store import FORMAT, VERSION, Done, RunFolder, plain, write_json, write_text
-from pipeline.task_table import append_receipts
+from pipeline.store import FORMAT, MANIFEST, VERSION, Done, RunFolder, file_digest, plain, write_sealed, write_text
+from pipeline.task_table import TASKS, append_receipts
 from tasks.calls import Receipt
 from tasks.errors import ResourceError
-from tasks.worker import WorkerSettings, versions
+from tasks.worker import WorkerSettings, configure_worker, versions
 
 
 class View:
@@ -55,8 +65,7 @@ def run_config(
     happens, finished steps stay finished and the next call continues.
     """
     view = view or View()
-    make_plan(config, runs)  # refuses a folder of other data before it is locked
-    folder = make_plan(config, runs).folder
+    folder = run_folder_of(config, runs)  # refuses what cannot be run before anything is locked or written
     with locked(folder.path) as message:
         if message:
             view.say(message)
@@ -68,24 +77,16 @@ def run_config(
         _begin(plan)
         with _recorded(folder):
             done = _run_steps(plan, profile, memory, view)
-        _finish(plan, done)
+        folder.sweep()
+        _write_manifest(plan, done)
     return RunResult(folder, plan, done, memory)
 
 
 def _begin(plan: Plan) -> None:
     """The folder says from now on what it belongs to and what it was asked for."""
     folder, config = plan.folder, plan.config
-    manifest = {
-        "format": FORMAT,
-        "version": VERSION,
-        "name": config.run.name,
-        "identity": identity(config, plan.dataset),
-        "versions": versions(),
-        "steps": {},
-    }
-    if not (folder / "manifest.json").is_file():
-        write_json(folder / "manifest.json", manifest)
     write_text(folder / "config.toml", config.text)
+    _write_manifest(plan, {step.name: step.done for step in plan.steps if step.done is not None})
     folder.event("run", steps=[step.name for step in plan.to_run], overrides=list(config.overrides))
 
 
@@ -94,12 +95,12 @@ def _recorded(folder: RunFolder) -> Iterator[None]:
     """How the run ended stands in events.jsonl, unless the process was killed."""
     try:
         yield
-    except KeyboardInterrupt:
-        folder.event("interrupted")
-        raise
     except BaseException as error:
-        with contextlib.suppress(OSError):
-            folder.event("failed", error=type(error).__name__, message=str(error))
+        with contextlib.suppress(OSError, ResourceError):  # of a full disk, the error that is on its way says more
+            if isinstance(error, KeyboardInterrupt):
+                folder.event("interrupted")
+            else:
+                folder.event("failed", error=type(error).__name__, message=str(error))
         raise
     folder.event("finished")
 
@@ -109,6 +110,7 @@ def _run_steps(plan: Plan, profile: Profile, memory: MemoryPlan, view: View) -> 
     with contextlib.ExitStack() as stack:
         pool: SerialPool | DaskPool | None = None
         for number, step in enumerate(plan.steps, 1):
+            step = still_wanted(step, done)
             view.step(step, number, len(plan.steps))
             if step.done is not None:
                 done[step.name] = step.done
@@ -125,6 +127,7 @@ def _run_steps(plan: Plan, profile: Profile, memory: MemoryPlan, view: View) -> 
 def open_pool(profile: Profile, memory: MemoryPlan, folder: RunFolder, view: View) -> Iterator[Any]:
     """The pool that a profile asks for, closed at the end."""
     settings = WorkerSettings(memory.cache)
+    configure_worker(settings)  # what is computed in this process has the bits that it would have in a worker
     scratch = folder / "scratch"
     if profile.is_serial:
         yield SerialPool(scratch, settings, view.progress)
@@ -139,6 +142,7 @@ def _run_step(plan: Plan, step: PlannedStep, pool: Any, done: dict[str, Done]) -
     folder, stage = plan.folder, step.stage
     if step.damage:
         folder.event("damaged", step=step.name, found=[str(error) for error in step.damage])
+    if step.anew:
         folder.discard(step.name, step.fingerprint)
     place = folder.step_folder(step.name, step.fingerprint)
     place.mkdir(parents=True, exist_ok=True)
@@ -153,7 +157,7 @@ def _run_step(plan: Plan, step: PlannedStep, pool: Any, done: dict[str, Done]) -
     finally:
         receipts: list[Receipt] = pool.receipts[first:]
         with contextlib.suppress(OSError, ResourceError):
-            append_receipts(folder / "tasks.parquet", step.name, step.fingerprint, receipts)
+            append_receipts(folder / TASKS, step.name, step.fingerprint, receipts)
     finished = Done(
         step=step.name,
         fingerprint=step.fingerprint,
@@ -183,16 +187,20 @@ def summed(receipts: list[Receipt]) -> dict[str, Any]:
     }
 
 
-def _finish(plan: Plan, done: dict[str, Done]) -> None:
+def _write_manifest(plan: Plan, done: dict[str, Done]) -> None:
+    """What the folder belongs to, and the steps that hold now."""
+    folder, config = plan.folder, plan.config
     manifest = {
         "format": FORMAT,
         "version": VERSION,
-        "name": plan.config.run.name,
-        "identity": identity(plan.config, plan.dataset),
+        "name": config.run.name,
+        "identity": identity(config, plan.dataset),
         "versions": versions(),
+        "config": file_digest(folder / "config.toml"),
+        "events": folder.events_mark(),
         "steps": {
             name: {"fingerprint": found.fingerprint, "digest": found.digest, "bytes": found.nbytes}
             for name, found in done.items()
         },
     }
-    write_json(plan.folder / "manifest.json", manifest)
+    write_sealed(folder / MANIFEST, manifest)

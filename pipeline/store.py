@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterable, Iterator
@@ -17,12 +18,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tasks.digest import digest_text
 from tasks.errors import ArtefactError
 from tasks.files import disk_room, sync_path
 
 FORMAT, VERSION = "labelgrove.run", 1
-DONE = "DONE.json"
+DONE, MANIFEST = "DONE.json", "manifest.json"
+PROGRESS = "progress"  # of a step: what an interrupted attempt continues from, gone when it is finished
+EVENTS = "events.jsonl"
+SEAL = "seal"  # of a JSON file that carries the digest of its own content
 MAX_JSON_BYTES = 256 << 20
+# What our writers (first form) and zarr's (second) call a file or folder before they rename it.
+UNFINISHED = re.compile(r"\..*\.partial(-.*)?|.*\.[0-9a-f]{32}\.partial")
 
 
 class StepDamaged(ArtefactError):
@@ -90,6 +97,25 @@ def write_text(path: Path, text: str) -> None:
         sync_path(str(path.parent))
 
 
+def seal_of(values: dict[str, Any]) -> str:
+    """Digest of JSON values, whatever the order of their keys."""
+    plain_values = json.loads(json.dumps(values))
+    return digest_text(json.dumps(plain_values, sort_keys=True))
+
+
+def write_sealed(path: Path, values: dict[str, Any]) -> None:
+    """As `write_json`, with the digest of the values among them: DONE.json and the manifest decide what is believed."""
+    write_json(path, {**values, SEAL: seal_of(values)})
+
+
+def read_sealed(path: Path, hint: str = "the step that wrote it will be made again") -> dict[str, Any]:
+    """Raises FileNotFoundError, or RunFormat when a single character is not what was written."""
+    values = read_json(path)
+    if not isinstance(values, dict) or values.pop(SEAL, None) != seal_of(values):
+        raise RunFormat("its content is not what was written", str(path), hint)
+    return values
+
+
 def read_json(path: Path) -> Any:
     """Raises FileNotFoundError, or RunFormat when it is not the JSON that we write."""
     try:
@@ -98,6 +124,11 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise RunFormat(f"not readable: {error}", str(path), "the step that wrote it will be made again") from None
+
+
+def bytes_digest(data: bytes) -> str:
+    """BLAKE2b-128 of bytes."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def file_digest(path: Path) -> str:
@@ -110,11 +141,19 @@ def file_digest(path: Path) -> str:
 
 
 def files_below(folder: Path) -> Iterator[str]:
-    """Relative paths of the files that are content, in order; DONE.json and progress of unfinished work are not."""
+    """Relative paths of the files that are content, in order; DONE.json and what is unfinished are not."""
     for path in sorted(folder.rglob("*")):
-        name = path.relative_to(folder).as_posix()
-        if path.is_file() and name != DONE and not name.startswith("progress/"):
-            yield name
+        name = path.relative_to(folder)
+        whole = name.parts[0] != PROGRESS and not any(UNFINISHED.fullmatch(part) for part in name.parts)
+        if whole and path.is_file() and name.as_posix() != DONE:
+            yield name.as_posix()
+
+
+def unfinished_below(folder: Path) -> Iterator[Path]:
+    """Files and folders that writers have left under a temporary name; nothing below such a folder."""
+    for place, folders, files in os.walk(folder):
+        yield from (Path(place, name) for name in (*folders, *files) if UNFINISHED.fullmatch(name))
+        folders[:] = [name for name in folders if not UNFINISHED.fullmatch(name)]
 
 
 class RunFolder:
@@ -132,7 +171,7 @@ class RunFolder:
     def done(self, step: str, fingerprint: str) -> Done | None:
         """What the finished step says, None when it is not finished (or its DONE.json cannot be read)."""
         try:
-            values = read_json(self.step_folder(step, fingerprint) / DONE)
+            values = read_sealed(self.step_folder(step, fingerprint) / DONE)
             found = Done(**{name: values[name] for name in Done.__dataclass_fields__})
         except (FileNotFoundError, NotADirectoryError, RunFormat, KeyError, TypeError):
             return None
@@ -141,9 +180,9 @@ class RunFolder:
     def finish(self, done: Done) -> None:
         """Write DONE.json: from here on the step counts as made."""
         folder = self.step_folder(done.step, done.fingerprint)
-        shutil.rmtree(folder / "progress", ignore_errors=True)
+        shutil.rmtree(folder / PROGRESS, ignore_errors=True)
         values = {name: getattr(done, name) for name in Done.__dataclass_fields__}
-        write_json(folder / DONE, {"format": "labelgrove.step", "version": VERSION, **values})
+        write_sealed(folder / DONE, {"format": "labelgrove.step", "version": VERSION, **values})
 
     def describe_files(self, step: str, fingerprint: str) -> dict[str, list[Any]]:
         folder = self.step_folder(step, fingerprint)
@@ -179,12 +218,11 @@ class RunFolder:
     def sweep(self) -> None:
         """Remove what killed writers left: partial files, scratch of earlier pools."""
         shutil.rmtree(self.path / "scratch", ignore_errors=True)
-        if self.path.exists():
-            for leftover in self.path.rglob(".*.partial-*"):
-                if leftover.is_dir():
-                    shutil.rmtree(leftover, ignore_errors=True)
-                else:
-                    leftover.unlink(missing_ok=True)
+        for leftover in list(unfinished_below(self.path)):
+            if leftover.is_dir():
+                shutil.rmtree(leftover, ignore_errors=True)
+            else:
+                leftover.unlink(missing_ok=True)
 
     def stale_steps(self, wanted: Iterable[tuple[str, str]]) -> list[Path]:
         """Step folders that no step of the config needs."""
@@ -193,21 +231,36 @@ class RunFolder:
         return sorted(path for path in steps.iterdir() if path not in keep) if steps.is_dir() else []
 
     def event(self, kind: str, **fields: Any) -> None:
-        """Append one line to events.jsonl; a torn last line (killed writer) is harmless to readers."""
-        line = json.dumps({"time": round(time.time(), 3), "event": kind, **fields}, ensure_ascii=False, default=str)
-        with open(self.path / "events.jsonl", "a", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(line + "\n")
+        """Append one line to events.jsonl. Raises DiskFull."""
+        text = json.dumps({"time": round(time.time(), 3), "event": kind, **fields}, ensure_ascii=False, default=str)
+        line = text.encode("utf-8", "backslashreplace") + b"\n"
+        path = self.path / EVENTS
+        with disk_room(str(path), len(line)), open(path, "a+b") as file:
+            if file.seek(0, os.SEEK_END):
+                file.seek(-1, os.SEEK_END)
+                line = line if file.read(1) == b"\n" else b"\n" + line  # a killed writer's torn line stays its own
+            file.write(line)
+
+    def events_mark(self) -> list[Any]:
+        """[bytes, digest] of the events so far: more may follow, these stay as they are."""
+        try:
+            data = (self.path / EVENTS).read_bytes()
+        except FileNotFoundError:
+            data = b""
+        return [len(data), bytes_digest(data)]
 
     def events(self) -> list[dict[str, Any]]:
         """All readable events, oldest first."""
         found = []
         try:
-            lines = (self.path / "events.jsonl").read_text(encoding="utf-8", errors="replace").splitlines()
+            lines = (self.path / EVENTS).read_text(encoding="utf-8", errors="replace").splitlines()
         except FileNotFoundError:
             return []
         for line in lines:
             try:
-                found.append(json.loads(line))
+                event = json.loads(line)
             except ValueError:
                 continue
+            if isinstance(event, dict) and isinstance(event.get("event"), str):
+                found.append(event)
         return found

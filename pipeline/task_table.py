@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from tasks.calls import Receipt
 
+TASKS = "tasks.parquet"
 SCHEMA = pa.schema(
     [
         ("step", pa.string()),
@@ -45,7 +46,13 @@ def append_receipts(path: Path, step: str, fingerprint: str, receipts: Sequence[
     os.replace(spare, path)
 
 
+def receipts_hold(path: Path) -> bool:
+    """Whether the table can be read, every page of it."""
+    return bool(earlier(path))
+
+
 def earlier(path: Path) -> list[Any]:
+    """[the table], or [] when there is none that can be read."""
     try:
         return [pq.read_table(path, schema=SCHEMA, page_checksum_verification=True)]
     except (OSError, pa.ArrowInvalid, FileNotFoundError):

@@ -9,14 +9,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline.commands.looking import run_folder
 from pipeline.dataset import SPLITS, Dataset
 from pipeline.ingest import ingest as ingest_files
 from pipeline.plan import MemoryPlan, human_bytes
 from pipeline.profile import Profile, parse_bytes
 from pipeline.progress import pace_text
-from pipeline.store import RunFolder
+from pipeline.run_check import run_problems
+from pipeline.store import MANIFEST, RunFolder
 from tasks.errors import ArtefactError, InputError, UsageError
+from tasks.io import FEATURES
 from tasks.models.blocks import predict_block
 from tasks.models.errors import ColumnMismatch
 from tasks.models.folder import SavedModel, load_model, verify_model
@@ -189,40 +190,16 @@ def verify(path: Path) -> None:
 
 
 def _problems(path: Path) -> Any:
-    if (path / "model.json").is_file():
+    """By what is there of it: the file that names a folder's kind may be the one that is lost."""
+    if (path / "model.json").is_file() or (path / "SHA256SUMS").is_file():
         yield from _caught(lambda: verify_model(path))
-    elif (path / "zarr.json").is_file():
+    elif (path / "zarr.json").is_file() or (path / FEATURES).is_dir():
         yield from Dataset.open(path).problems()
-    elif (path / "manifest.json").is_file():
-        yield from _run_problems(run_folder(path))
+    elif (path / MANIFEST).is_file() or (path / "steps").is_dir():
+        yield from run_problems(RunFolder(path.absolute()))
     else:
         hint = "give the folder of a dataset (NAME.zarr), a run (runs/NAME) or a model (runs/NAME/models/MODEL)"
         raise NothingToVerify("this is no dataset, no run and no model", str(path), hint)
-
-
-def _run_problems(folder: RunFolder) -> Any:
-    from pipeline.store import read_json
-
-    manifest = read_json(folder / "manifest.json")
-    for name, step in manifest["steps"].items():
-        done = folder.done(name, step["fingerprint"])
-        if done is None or done.digest != step["digest"]:
-            hint = "`labelgrove run` makes it anew"
-            place = str(folder.step_folder(name, step["fingerprint"]))
-            yield ArtefactError(f"step {name} is not what the manifest says", place, hint)
-        else:
-            yield from folder.damage(done)
-            yield from published_damage(folder, done.measured.get("published", {}))
-
-
-def published_damage(folder: RunFolder, published: dict[str, list[Any]]) -> Any:
-    """Errors for files outside the steps (report, models, predictions) that are not what was written."""
-    from pipeline.store import file_digest
-
-    for name, (size, digest) in published.items():
-        path = folder / name
-        if not path.is_file() or path.stat().st_size != size or file_digest(path) != digest:
-            yield ArtefactError(f"{name} is missing or was changed", str(path), "`labelgrove run` makes it anew")
 
 
 def _caught(work: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,12 +12,13 @@ import numpy as np
 
 from pipeline.config import OWN_ROWS, PqEncoding
 from pipeline.dataset import Dataset
+from pipeline.oracles import keep, load_kept
 from pipeline.pool import Pool
 from pipeline.stage import ROWS_STORE, Estimate, Facts, Made, Stage, Work, encode_step
 from pipeline.stages.train import MEGABYTE
 from tasks.digest import combine, digest_arrays
 from tasks.errors import ArtefactError
-from tasks.io import Block, create_codes, read_codebooks
+from tasks.io import Block, create_codes, facts_of, read_codebooks
 from tasks.quantize.blocks import (
     SLICE_BYTES,
     EncodeReport,
@@ -86,8 +86,8 @@ class PqStage(Stage):
         sources = work.blocks(self.encoding.rows)
         codebooks = self._codebooks(work, progress)
         store = str(work.folder / ROWS_STORE)
-        if not same_codebooks(store, codebooks):
-            n_rows, block_rows = work.dataset.n_rows, work.dataset.block_rows
+        n_rows, block_rows = work.dataset.n_rows, work.dataset.block_rows
+        if not begun(store, n_rows, codebooks):
             create_codes(store, n_rows, codebooks.shape[0], block_rows, codebooks)
         report: EncodeReport = work.pool.sum(encode_block_once, sources, codebooks, store, str(marks), name=self.name)
         seconds = time.perf_counter() - started
@@ -101,26 +101,21 @@ class PqStage(Stage):
 
     def _codebooks(self, work: Work, progress: Path) -> Array:
         """Trained codebooks (n_subquantizers, n_centroids, width) float32, kept for an attempt that is interrupted."""
-        kept = progress / "codebooks.npy"
-        try:
-            found: Array = np.load(kept, allow_pickle=False)
-            return found
-        except (OSError, ValueError, EOFError):
-            pass
+        path = progress / "codebooks.npz"
+        kept = load_kept(path)
+        if kept is not None:
+            return kept["codebooks"]
         oracle = PoolCodebooks(work.pool, work.train_blocks(self.encoding.rows), self, work)
         n_subquantizers = self.params.resolve(work.dataset.n_features)
         trained = train_codebooks(oracle, n_subquantizers, self.params.n_centroids, self.params.iterations, work.seed)
-        spare = kept.with_name(f".codebooks.partial-{os.getpid()}")
-        with open(spare, "wb") as file:
-            np.save(file, trained.codebooks, allow_pickle=False)
-        os.replace(spare, kept)
+        keep(path, {"codebooks": trained.codebooks})
         return trained.codebooks
 
 
-def same_codebooks(store: str, codebooks: Array) -> bool:
-    """Whether an interrupted attempt has begun this very store."""
+def begun(store: str, n_rows: int, codebooks: Array) -> bool:
+    """Whether an interrupted attempt has made this very store, as a whole: its codebooks and room for its codes."""
     try:
-        return bool(np.array_equal(read_codebooks(store), codebooks))
+        return facts_of(store).n_rows == n_rows and bool(np.array_equal(read_codebooks(store), codebooks))
     except ArtefactError:
         return False
 

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.config import Learner, PredictSection
+from pipeline.config import OWN_ROWS, Learner, PredictSection
 from pipeline.stage import Estimate, Facts, Made, Stage, Work
 from pipeline.stages.train import MEGABYTE, MODEL, inputs_of, train_step
 from tasks.digest import combine
@@ -103,7 +103,8 @@ class EvaluateStage(Stage):
 
     def run(self, work: Work) -> Made:
         folder = work.folders[predict_step(self.learner.name)] / PARTS
-        parts = [str(path) for path in sorted(folder.glob("part-*.parquet"))]
+        # By name: blocks are the same in every encoding, and a file that is not ours counts for nothing.
+        parts = [str(folder / part_name(block.index)) for block in work.test_blocks(OWN_ROWS)]
         taxonomy = work.dataset.taxonomy
         tree: dict[str, Array] | None = None
         if taxonomy is not None:

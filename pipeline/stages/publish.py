@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
 import shutil
@@ -13,12 +14,13 @@ from typing import Any
 from pipeline.config import OWN_ROWS, Learner, RunConfig
 from pipeline.report.page import write_report
 from pipeline.report.summary import RunSummary, StepTiming
+from pipeline.run_check import published_damage
 from pipeline.stage import Estimate, Facts, Made, Stage, Work
 from pipeline.stages.predict import PREDICTIONS, evaluate_step, predict_step
 from pipeline.stages.train import MEGABYTE, MODEL, train_step
 from pipeline.store import Done, file_digest, write_json
 from tasks.digest import combine
-from tasks.files import sync_path
+from tasks.files import disk_room, sync_path
 from tasks.models.folder import publish_model
 from tasks.worker import versions
 
@@ -80,11 +82,8 @@ class PublishStage(Stage):
         return Made(combine([*digests, repr(deterministic(summary.models))]), {}, {"published": files})
 
     def outputs_hold(self, run_folder: Path, done: Done) -> str:
-        for name, (size, digest) in done.measured.get("published", {}).items():
-            path = run_folder / name
-            if not path.is_file() or path.stat().st_size != size or file_digest(path) != digest:
-                return f"{name} is missing or was changed"
-        return ""
+        changed = next(published_damage(run_folder, done), "")
+        return f"{changed} is missing or was changed" if changed else ""
 
 
 TIMES = ("train_seconds", "predict_us_per_row", "peak_bytes")
@@ -98,14 +97,19 @@ def deterministic(models: Mapping[str, Mapping[str, float | None]]) -> dict[str,
 def link_file(source: Path, target: Path) -> None:
     """The same file under a second name, or a copy where the file system has no links; whole or not at all."""
     target.parent.mkdir(parents=True, exist_ok=True)
+    if target.exists() and os.path.samefile(source, target):
+        return  # of two names of one file a rename would do nothing, and leave both
     spare = target.with_name(f".{target.name}.partial-{os.getpid()}")
     spare.unlink(missing_ok=True)
-    try:
-        os.link(source, spare)
-    except OSError:
-        shutil.copyfile(source, spare)
-    os.replace(spare, target)
-    sync_path(str(target.parent))
+    with disk_room(str(target), source.stat().st_size):
+        try:
+            os.link(source, spare)
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            shutil.copyfile(source, spare)
+        os.replace(spare, target)
+        sync_path(str(target.parent))
 
 
 def metrics_of(learner: Learner, work: Work) -> Metrics:

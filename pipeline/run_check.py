@@ -1,0 +1,57 @@
+"""A run folder read again, every file of it: what `verify` says. Writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pipeline.store import DONE, EVENTS, MANIFEST, Done, RunFolder, RunFormat, bytes_digest, file_digest, read_sealed
+from pipeline.task_table import TASKS, receipts_hold
+from tasks.errors import ArtefactError
+
+AGAIN = "type the same `labelgrove run` again: it is made anew"
+
+
+def run_problems(folder: RunFolder) -> Iterator[ArtefactError]:
+    """Everything that is missing, damaged or not what was written: one error each."""
+    try:
+        manifest = read_sealed(folder / MANIFEST)
+    except FileNotFoundError:
+        yield RunFormat("it is missing", str(folder / MANIFEST), AGAIN)
+        return
+    except RunFormat as error:
+        yield error
+        return
+    for name, step in manifest["steps"].items():
+        yield from _step_problems(folder, name, step)
+    holds = {
+        "config.toml": lambda path: file_digest(path) == manifest["config"],
+        EVENTS: lambda path: bytes_digest(path.read_bytes()[: manifest["events"][0]]) == manifest["events"][1],
+        TASKS: receipts_hold,
+    }
+    for name, hold in holds.items():
+        path = folder / name
+        if name == TASKS and not path.exists() and not manifest["steps"]:
+            continue
+        if not path.is_file() or not hold(path):
+            yield ArtefactError(f"{name} is missing or was changed", str(path), AGAIN)
+
+
+def _step_problems(folder: RunFolder, name: str, step: dict[str, Any]) -> Iterator[ArtefactError]:
+    done = folder.done(name, step["fingerprint"])
+    if done is None or done.digest != step["digest"]:
+        place = folder.step_folder(name, step["fingerprint"]) / DONE
+        yield ArtefactError(f"step {name} is not what the manifest says", str(place), AGAIN)
+        return
+    yield from folder.damage(done)
+    for changed in published_damage(folder.path, done):
+        yield ArtefactError(f"{changed} is missing or was changed", str(folder / changed), AGAIN)
+
+
+def published_damage(run_folder: Path, done: Done) -> Iterator[str]:
+    """Files that a step has written outside its own folder (report, models, predictions) and that do not hold."""
+    for name, (size, digest) in done.measured.get("published", {}).items():
+        path = run_folder / name
+        if not path.is_file() or path.stat().st_size != size or file_digest(path) != digest:
+            yield name

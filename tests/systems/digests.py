@@ -1,0 +1,53 @@
+"""One digest for every artefact of a finished run: what must be the same for any workers, threads, faults, resumes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pipeline.stages.publish import deterministic
+from pipeline.store import MANIFEST, RunFolder, file_digest, read_json, read_sealed
+from tasks.digest import combine, digest_text
+from tasks.io import blocks_of, load_rows, read_codebooks, rows_digest
+from tasks.models.folder import verify_model
+from tasks.models.predictions import read_part
+
+MEASURED = ("peak_bytes", "seconds")  # of the "run" part of metrics.json
+
+
+def digests_of(run: Path) -> dict[str, str]:
+    """Name of the artefact -> digest of its content, decoded again from the files.
+
+    Covers what every step says it made, codes and codebooks, models (content, and weights byte for byte), decoded
+    predictions, and metrics.json without what is measured.
+    """
+    folder, manifest = RunFolder(run), read_sealed(run / MANIFEST)
+    found = {}
+    for name, step in manifest["steps"].items():
+        done = folder.done(name, step["fingerprint"])
+        assert done is not None, f"{name} is in the manifest and not finished"
+        found[f"step {name}"] = done.digest
+        found[f"results of {name}"] = _text(done.results)
+        store = folder.step_folder(name, step["fingerprint"]) / "rows.zarr"
+        if store.is_dir():
+            codes = [rows_digest(load_rows(block)) for block in blocks_of(str(store))]
+            found[f"codes of {name}"] = combine([*codes, digest_text(str(read_codebooks(str(store)).tobytes()))])
+    for model in sorted((run / "models").iterdir()):
+        found[f"model {model.name}"] = verify_model(model)
+        found[f"weights of {model.name}"] = file_digest(model / "weights.safetensors")
+    for predictions in sorted((run / "predictions").iterdir()):
+        found[f"predictions {predictions.stem}"] = read_part(predictions).digest()
+    metrics = read_json(run / "metrics.json")
+    found["metrics of models"] = _text(deterministic(metrics["models"]))
+    found["metrics of the run"] = _text({k: v for k, v in metrics["run"].items() if k not in MEASURED})
+    return found
+
+
+def _text(value: Any) -> str:
+    return digest_text(json.dumps(value, sort_keys=True))
+
+
+def differences(expected: dict[str, str], found: dict[str, str]) -> list[str]:
+    """Names of the artefacts that differ, or that only one side has."""
+    return sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
