@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -131,7 +132,7 @@ def started(*arguments: str | Path, log: Path, patch: str = "") -> Iterator[Star
 
 def _children(pid: int) -> list[psutil.Process]:
     try:
-        return psutil.Process(pid).children(recursive=True)
+        return list(psutil.Process(pid).children(recursive=True))
     except psutil.Error:
         return []
 
@@ -210,3 +211,8 @@ def plan_of(config: Path, *arguments: str) -> dict[str, dict[str, Any]]:
     ended = labelgrove("plan", config, "--json", "--scheduler", "serial", *arguments)
     assert ended.code == 0, ended.err
     return {step["step"]: step for step in json.loads(ended.out)["steps"]}
+
+
+def general(path: str) -> str:
+    """The name of a place with numbers and random parts left out: places of one kind have one name."""
+    return re.sub(r"\d+", "N", re.sub(r"\b[0-9a-f]{8,}\b", "H", path))

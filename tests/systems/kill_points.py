@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import re
 import signal
 import sys
 import traceback
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.systems.digests import differences, digests_of
-from tests.systems.harness import run_here
+from tests.systems.harness import general, run_here
 
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 PLACES = {"os.rename": 1, "os.link": 1, "os.remove": 0, "os.mkdir": 0, "os.rmdir": 0}  # argument that names the place
@@ -48,7 +47,7 @@ class Watch:
             return
         if len(self.seen) == self.kill_at:
             self.kill()
-        self.seen.append(f"{event} {general(os.path.relpath(place, self.folder))}")
+        self.seen.append(f"{event} {general(os.fspath(place)[len(self.folder) :].partition(os.sep)[2])}")
         if event == "open":
             self.last = os.fspath(place)
 
@@ -58,12 +57,6 @@ class Watch:
         if self.torn and os.path.isfile(self.last):
             os.truncate(self.last, os.path.getsize(self.last) // 2)
         os.kill(os.getpid(), signal.SIGKILL)
-
-
-def general(path: str) -> str:
-    """The name of a place with numbers and random parts left out."""
-    path = path.split(os.sep, 1)[-1] if os.sep in path else path  # the folder of this very run
-    return re.sub(r"\d+", "N", re.sub(r"\b[0-9a-f]{8,}\b", "H", path))
 
 
 def in_child(work: Any) -> tuple[int, str]:
