@@ -105,3 +105,13 @@ def check_profile(profile: Profile) -> None:
     if profile.threads < 1:
         raise ProfileError(f"threads = {profile.threads}", "threads", "a whole number >= 1")
     profile.memory_bytes()
+    if text.startswith("tls://"):
+        _check_tls(profile)
+
+
+def _check_tls(profile: Profile) -> None:
+    for name in ("tls_ca", "tls_cert", "tls_key"):
+        path = getattr(profile, name)
+        if not Path(path).is_file():
+            what = f"{name} = {path!r} is no file" if path else f"a tls:// scheduler needs {name}"
+            raise ProfileError(what, name, "PEM files: tls_ca, tls_cert and tls_key of the file that --profile names")

@@ -150,6 +150,7 @@ def test_check_looks_at_the_data_of_a_config_that_is_wrong_elsewhere(made: Path)
         (["--threads", "0"], "ProfileError"),
         (["--memory", "lots"], "ProfileError"),
         (["--memory", "1.5.2 GiB"], "ProfileError"),
+        (["--scheduler", "tls://127.0.0.1:1"], "ProfileError"),
         (["--profile", "none.toml"], "ProfileError"),
         (["--runs", "{folder}/x.npy"], "FileAccess"),
     ],
@@ -162,7 +163,8 @@ def test_where_a_run_cannot_happen(made: Path, options: list[str], error: str) -
 
 def test_profiles_are_checked_key_by_key(made: Path) -> None:
     path, profile = config(made), made / "profile.toml"
-    for text in ("schedular = 'serial'", "threads = 'two'", "threads = ", "cache = 3"):
+    tls = "scheduler = 'tls://127.0.0.1:1'\ntls_ca = 'none.pem'"
+    for text in ("schedular = 'serial'", "threads = 'two'", "threads = ", "cache = 3", tls):
         profile.write_text(text)
         refused(made, 2, "ProfileError", by=("run", path, "--profile", profile))
     profile.write_text('scheduler = "serial"\ncache = "32 MiB"\n')
