@@ -26,7 +26,7 @@ X, Y = gaussian(60, 4, 5)
 
 
 def check_all(folder: Path, tested: bool = True) -> dict[str, Any]:
-    """The run has measured every model within bounds, each predicts from its folder, and every digest holds."""
+    """Every model is measured within bounds and predicts from its folder what the run predicted; every digest holds."""
     found = metrics(folder)
     for name, model in found["models"].items():
         if tested:
@@ -35,10 +35,20 @@ def check_all(folder: Path, tested: bool = True) -> dict[str, Any]:
         output = folder / f"{name}.parquet"
         succeeds("predict", folder / "runs" / "t" / "models" / name, folder / "d.zarr", "-o", output, "--force")
         assert pq.read_metadata(output).num_rows == found["run"]["n_rows"]
+        if tested:
+            by_run = pq.read_table(folder / "runs" / "t" / "predictions" / f"{name}.parquet")
+            top = by_run.schema.field("classes").type.list_size
+            assert last_rows(output, by_run.num_rows, top) == by_run["classes"].to_pylist()
     for place in (folder / "d.zarr", folder / "runs" / "t"):
         assert "every digest holds" in succeeds("verify", place).out
     assert "nothing stands in the way" in succeeds("check", folder / "c.toml").out
     return found
+
+
+def last_rows(path: Path, count: int, top: int) -> list[list[int]]:
+    """The best `top` classes of the last rows of a dataset: those of its test part."""
+    classes: list[list[int]] = pq.read_table(path)["classes"].to_pylist()[-count:]
+    return [row[:top] for row in classes]
 
 
 # ---- names -------------------------------------------------------------------------------------------------------
@@ -209,6 +219,17 @@ def test_more_classes_asked_for_than_there_are(tmp_path: Path) -> None:
     predictions = pq.read_table(tmp_path / "runs" / "t" / "predictions" / "ovr.parquet")
     assert predictions.schema.field("classes").type.list_size == 5
     check_all(tmp_path)
+
+
+@pytest.mark.parametrize("rows", [X, SPARSE], ids=["dense", "sparse"])
+def test_every_learner_on_every_kind_of_rows(tmp_path: Path, rows: Any) -> None:
+    config = 'name = "t"\n[data]\npath = "d.zarr"\n[[encode]]\nname = "pq"\nkind = "pq"\nbits = 3\n'
+    for kind, more in (("ovr", ""), ("heshing", "bits = 7\n"), ("flat-hash", "bits = 7\n"), ("label-tree", "")):
+        for learnt, tested in (("x", "x"), ("pq", "pq"), ("pq", "x")):
+            name = f'name = "{kind}-{learnt}-{tested}"'
+            config += f'[[train]]\n{name}\nkind = "{kind}"\nrows = "{learnt}"\ntest_rows = "{tested}"\n{more}'
+    make_run(tmp_path, rows, Y, config=config)
+    assert len(check_all(tmp_path)["models"]) == 12
 
 
 def test_rows_that_come_sorted_by_class_are_learnt_as_well_as_shuffled_ones(tmp_path: Path) -> None:

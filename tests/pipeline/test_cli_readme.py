@@ -169,3 +169,14 @@ def test_the_table_of_the_demo_has_the_columns_of_today() -> None:
     heading = shown.splitlines()[0]
     assert re.split(r"\s{2,}", heading.strip()) == ["model", *(column.heading for column in COLUMNS)]
     assert all(f" {name} " in shown for name in ("heshing", "ovr", "tree", "tree-pq"))
+
+
+def test_every_module_that_the_design_names_is_there() -> None:
+    text = (ROOT / "DESIGN.md").read_text(encoding="utf-8")
+    cells = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
+    assert len(cells) > 15
+    for cell in cells:
+        package = re.search(r"`(tasks|pipeline)/", cell)
+        assert package is not None, cell
+        for name in re.findall(r"`([^`]+)`", cell):
+            assert (ROOT / name).exists() or (ROOT / package[1] / name).exists(), name
