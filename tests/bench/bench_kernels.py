@@ -1,0 +1,103 @@
+"""Kernels beside the machine's own limits, in one process on one thread: `make bench` prints the table."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from tasks.fit.linear import LinearScorer
+from tasks.fit.sgd import ScaledParameters, descend
+from tasks.hashing.heshing import HashedScorer
+from tasks.losses.hinge import OneVsRestHinge
+from tasks.quantize.pq import encode
+from tasks.rows import Dense, PqCodes
+from tasks.taxonomy import Taxonomy
+
+REPEATS = 5
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    with threadpool_limits(1):
+        yield
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """The best of some repeats, after one that compiles."""
+    work()
+    best = np.inf
+    for _ in range(REPEATS):
+        began = time.perf_counter()
+        work()
+        best = min(best, time.perf_counter() - began)
+    return float(best)
+
+
+def gemm_rate() -> float:
+    """Float operations per second of a float32 product: the limit of everything that multiplies."""
+    a = np.random.default_rng(0).normal(size=(1024, 1024)).astype(np.float32)
+    return 2 * 1024**3 / seconds(lambda: a @ a)
+
+
+def line(name: str, ours: str, limit: str, ratio: float) -> None:
+    print(f"{name:<44} {ours:>22}   limit {limit:>20}   {ratio:6.1%} of it")
+
+
+def bench_machine() -> None:
+    blas = {f"{i.get('internal_api')} {i.get('version')} {i.get('architecture')}" for i in threadpool_info()}
+    big = np.zeros(1 << 26, np.float32)
+    print(f"\nBLAS: {', '.join(sorted(blas))}")
+    copied = 8 * big.size / seconds(lambda: big.copy())
+    print(f"float32 product {gemm_rate() / 1e9:.0f} GFLOP/s, copy {copied / 1e9:.1f} GB/s")
+
+
+@pytest.mark.parametrize("width", [8, 16])
+def bench_pq_encode(width: int) -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(2048, 4096)).astype(np.float32)
+    books = rng.normal(size=(4096 // width, 256, width)).astype(np.float32)
+    rate = len(rows) / seconds(lambda: encode(rows, books))
+    limit = gemm_rate() / (2 * 256 * 4096)
+    line(f"PQ encode, d 4096, {width} dimensions a byte", f"{rate:,.0f} rows/s", f"{limit:,.0f} rows/s", rate / limit)
+
+
+def bench_products_on_codes() -> None:
+    rng = np.random.default_rng(0)
+    books = rng.normal(size=(256, 256, 16)).astype(np.float32)
+    codes = PqCodes(rng.integers(0, 256, (8192, 256), np.uint8), books)
+    dense = Dense(codes.to_array())
+    weights = rng.normal(size=(4096, 128)).astype(np.float32)
+    on_codes, product = seconds(lambda: codes.scores(weights)), seconds(lambda: dense.scores(weights))
+    times = f"{on_codes * 1e3:.1f} ms; dense {product * 1e3:.1f} ms; {product / on_codes:.1f}x"
+    print(f"X W on codes, 8192 x 4096 x 128: {times}")
+
+
+@pytest.mark.parametrize("batch", [16, 64])
+def bench_sgd(batch: int) -> None:
+    n, d, k = 8192, 512, 1000
+    rng = np.random.default_rng(0)
+    rows, labels = Dense(rng.normal(size=(n, d)).astype(np.float32)), rng.integers(0, k, n).astype(np.int32)
+    scorer, steps = LinearScorer(d, k), np.full(n // batch, 1e-4)
+
+    def one_pass() -> None:
+        state = ScaledParameters(scorer.initial(np.float32))
+        descend(scorer, OneVsRestHinge(), state, rows, labels, np.arange(n), steps, batch, 1e-6)
+
+    rate, limit = n * k / seconds(one_pass), gemm_rate() / (4 * d)
+    name = f"SGD one-vs-rest, d {d}, batch {batch}"
+    line(name, f"{rate / 1e6:,.0f} M rows x classes/s", f"{limit / 1e6:,.0f} M", rate / limit)
+
+
+def bench_hashed_scores() -> None:
+    n, d, k = 1024, 512, 1000
+    rng = np.random.default_rng(0)
+    scorer = HashedScorer.hierarchical(Taxonomy.flat(k), 1 << 18, d)
+    table = rng.normal(size=(1, 1 << 18)).astype(np.float32)
+    rows = Dense(rng.normal(size=(n, d)).astype(np.float32))
+    taken = seconds(lambda: scorer.scores({"table": table}, rows))
+    rate, limit = n / taken, gemm_rate() / (2 * d * k)
+    line("hashed scores, 1,000 classes, d 512", f"{rate:,.0f} rows/s", f"{limit:,.0f} rows/s", rate / limit)
