@@ -102,8 +102,12 @@ class HashedScorer:
 
     @property
     def squared_scale(self) -> float:
-        """1 / T: siblings share all blocks but one, so their features differ by 2 |x|^2 / T, flat ones by 2 |x|^2."""
-        return self.scale**2
+        """Share of a class's features that its siblings lack: its leaf's levels over T, mean over classes; 1 if flat.
+
+        Features of siblings differ by 2 |x|^2 times this, those of two flat classes by 2 |x|^2.
+        """
+        own = self.n_levels - self.level[self.leaf_of_class]
+        return self.scale**2 * float(own.mean())
 
     @property
     def n_tables(self) -> int:

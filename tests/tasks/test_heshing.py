@@ -174,6 +174,25 @@ def test_empty_batches_and_a_single_class() -> None:
     assert alone.scores(alone.initial(np.float64), Dense(np.ones((2, 3)))).tolist() == [[0.0], [0.0]]
 
 
+def test_squared_scale_is_what_siblings_differ_by() -> None:
+    """Half the squared distance of the features of two classes under one parent, without collisions, over |x|^2."""
+    rng, m = np.random.default_rng(3), 1 << 16
+    values = rng.standard_normal((1, 30))
+    for nodes in (EVEN, UNEVEN):
+        scorer, written = HashedScorer.hierarchical(nodes, m, 30), features(nodes, values, m)[0]
+        parents = nodes.parent[nodes.leaf_of_class]
+        levels = nodes.level[nodes.leaf_of_class]
+        shares = []
+        for c, above in enumerate(parents):
+            for other in np.flatnonzero((parents == above) & (levels == levels[c])):
+                if other != c:
+                    shares.append(((written[c] - written[other]) ** 2).sum() / 2 / (values**2).sum())
+                    break
+        assert scorer.squared_scale == pytest.approx(scorer.scale**2 * (scorer.n_levels - levels).mean())
+        assert min(shares) >= scorer.scale**2 * 0.9
+        assert max(shares) <= scorer.scale**2 * (scorer.n_levels - levels.min()) * 1.1
+
+
 def test_travels_small_and_equal() -> None:
     scorer = HashedScorer.hierarchical(UNEVEN, 2**20, 10**6)
     assert scorer.operations_per_row() == 10
