@@ -29,19 +29,26 @@ def run_folder(path: Path) -> RunFolder:
 
 def summary_of_folder(folder: RunFolder) -> RunSummary:
     """What the table needs, from metrics.json and the config kept in the folder."""
+    place = folder / "metrics.json"
     try:
-        metrics = read_json(folder / "metrics.json")
+        metrics = read_json(place)
+        models, n_classes = metrics["models"], int(metrics["run"]["n_classes"])
+        if not all(isinstance(model, dict) for model in models.values()):
+            raise TypeError("a model is no table of numbers")
     except FileNotFoundError:
         raise RunFormat("the run has no metrics yet", str(folder.path), "`labelgrove run` finishes it") from None
-    return RunSummary(folder.path.name, metrics["models"], int(metrics["run"]["n_classes"]))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        what = f"it is no metrics.json of ours ({type(error).__name__}: {error})"
+        raise RunFormat(what, str(place), "`labelgrove run` makes it anew") from None
+    return RunSummary(folder.path.name, models, n_classes)
 
 
 def status(run: Path, *, as_json: bool = False) -> dict[str, Any]:
     """Print where a run is; returns the same as plain values."""
     folder = run_folder(run)
     events = folder.events()
-    planned: list[str] = next((event["steps"] for event in reversed(events) if event["event"] == "run"), [])
-    started = [event["step"] for event in events if event["event"] == "step"]
+    planned: list[str] = next((event.get("steps", []) for event in reversed(events) if event["event"] == "run"), [])
+    started = [event.get("step") for event in events if event["event"] == "step"]
     ended = [event for event in events if event["event"] == "done"]
     live = holder(folder.path)
     last = next((e for e in reversed(events) if e["event"] in ("finished", "failed", "interrupted")), None)
@@ -52,9 +59,9 @@ def status(run: Path, *, as_json: bool = False) -> dict[str, Any]:
         "holder": live,
         "planned": planned,
         "current": started[-1] if live and started else None,
-        "done": [{"step": event["step"], "seconds": event["seconds"], "digest": event["digest"]} for event in ended],
+        "done": [{"step": e.get("step"), "seconds": e.get("seconds", 0.0), "digest": e.get("digest")} for e in ended],
         "last_error": last.get("message") if last else None,
-        "dashboard": next((e["dashboard"] for e in reversed(events) if e["event"] == "cluster"), None)
+        "dashboard": next((e.get("dashboard") for e in reversed(events) if e["event"] == "cluster"), None)
         if live
         else None,
     }

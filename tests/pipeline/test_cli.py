@@ -6,6 +6,8 @@ import errno
 import json
 import os
 import re
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -42,8 +44,6 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     said = succeeds("init", folder)
     lines = [line.strip() for line in said.err.splitlines() if line.startswith("  labelgrove ")]
     assert [line.split()[1] for line in lines] == ["ingest", "run"]
-    import shlex
-
     for line in lines:
         words = shlex.split(line)[1:]
         succeeds(*words, *(["--scheduler", "serial"] if words[0] == "run" else []))
@@ -284,6 +284,19 @@ def test_places_that_hold_nothing_of_ours(tmp_path: Path, command: str, place: s
     assert said.code in (2, 4)
     assert re.match(r"(RunFormat|NothingToVerify|FileAccess): ", said.err), said
     assert said.out == ""
+
+
+@pytest.mark.parametrize("name", ["metrics.json", "events.jsonl", "manifest.json", "lock.json"])
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"models": 3}', '{"event": "done"}\n"x"\n{"event": "run"}'])
+def test_files_of_a_run_folder_that_are_not_what_we_write(tiny: Path, tmp_path: Path, name: str, text: str) -> None:
+    run = shutil.copytree(tiny / "runs" / "tiny", tmp_path / "tiny")
+    (run / name).write_text(text)
+    looks = [(command, run) for command in ("status", "logs", "report", "verify")]
+    for command in (*looks, ("plan", tiny / "config.toml", "--runs", tmp_path)):
+        said = labelgrove(*command)
+        assert said.code in (0, 4), (command, said)
+        assert "InternalError" not in said.err
+        assert said.code == 0 or re.match(r"(RunFormat|ArtefactError|StepDamaged): ", said.err), (command, said)
 
 
 @pytest.mark.parametrize("words", [["init"], ["demo", "--small"]])
