@@ -279,4 +279,4 @@ def test_memory_does_not_grow_with_rows_times_classes(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert pq.read_metadata(tmp_path / "p.parquet").num_rows == n_rows
     peak = int(done.stdout.split()[-1]) << 10
-    assert peak < 512 << 20, f"{peak >> 20} MiB"
+    assert peak < 1 << 30, f"{peak >> 20} MiB"  # all scores at once would be 4 GB
