@@ -9,8 +9,8 @@ from typing import Any, Self
 from pipeline.config import LabelTree as LabelTreeSection
 from pipeline.dataset import Dataset
 from pipeline.node_oracle import Field, grow_tree
-from pipeline.stage import Estimate, Facts, Made, Stage, Work
-from pipeline.stages.train import MEGABYTE, check_rows, inputs_of, model_facts, save, train_step
+from pipeline.stage import Estimate, Facts, Made, Work
+from pipeline.stages.train import MEGABYTE, TrainStage, check_rows, model_facts, save
 from tasks.io import Block
 from tasks.sums import FAN_IN
 from tasks.trees.local import judges_per_class
@@ -32,7 +32,7 @@ def tree_params(learner: LabelTreeSection, dataset: Dataset) -> LabelTreeParams:
 
 
 @dataclass(frozen=True)
-class GrowStage(Stage):
+class GrowStage(TrainStage):
     """Train one label tree."""
 
     learner: LabelTreeSection
@@ -43,21 +43,6 @@ class GrowStage(Stage):
         tree_params(learner, dataset)
         check_rows(learner, dataset)
         return cls(learner)
-
-    @property
-    def name(self) -> str:
-        return train_step(self.learner.name)
-
-    def settings(self) -> dict[str, Any]:
-        return self.learner.model_dump(mode="json")
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return inputs_of(self.learner)
-
-    @property
-    def reads_rows(self) -> bool:
-        return True
 
     def estimate(self, facts: Facts) -> Estimate:
         dataset, rows = facts.dataset, self.learner.rows

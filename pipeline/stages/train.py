@@ -115,18 +115,10 @@ STRUCTURE = (
 )  # not learnt numbers
 
 
-@dataclass(frozen=True)
-class SgdStage(Stage):
-    """Train one flat learner by parallel SGD in rounds, one checkpoint a round."""
+class TrainStage(Stage):
+    """What training any learner has in common: its section is its settings, its rows are its inputs."""
 
-    learner: OneVsRest | Heshing | FlatHash
-
-    @classmethod
-    def of(cls, learner: OneVsRest | Heshing | FlatHash, dataset: Dataset) -> Self:
-        """Raises ParamError when a parameter is out of range, NoTrainingRows when there is nothing to learn from."""
-        sgd_params(learner)
-        check_rows(learner, dataset)
-        return cls(learner)
+    learner: Any  # a section of the config; each kind of stage says which
 
     @property
     def name(self) -> str:
@@ -142,6 +134,20 @@ class SgdStage(Stage):
     @property
     def reads_rows(self) -> bool:
         return True
+
+
+@dataclass(frozen=True)
+class SgdStage(TrainStage):
+    """Train one flat learner by parallel SGD in rounds, one checkpoint a round."""
+
+    learner: OneVsRest | Heshing | FlatHash
+
+    @classmethod
+    def of(cls, learner: OneVsRest | Heshing | FlatHash, dataset: Dataset) -> Self:
+        """Raises ParamError when a parameter is out of range, NoTrainingRows when there is nothing to learn from."""
+        sgd_params(learner)
+        check_rows(learner, dataset)
+        return cls(learner)
 
     def estimate(self, facts: Facts) -> Estimate:
         dataset = facts.dataset
