@@ -347,3 +347,22 @@ def test_main_returns_when_nothing_is_wrong(capsys: pytest.CaptureFixture[str]) 
     finally:
         signal.signal(signal.SIGTERM, handler)
     assert "numpy" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_processes_that_compile_the_same_kernels_at_once(tiny: Path, tmp_path: Path) -> None:
+    """Four runs start together with no compiled kernels: each ends well, all with the same numbers."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    words = [sys.executable, "-m", "pipeline.cli", "run", str(tiny / "config.toml"), "--scheduler", "serial", "--runs"]
+    children = [
+        subprocess.Popen([*words, str(tmp_path / str(i))], cwd=tmp_path, env=environment, stderr=subprocess.PIPE)
+        for i in range(4)
+    ]
+    said = [child.communicate(timeout=280)[1].decode() for child in children]
+    assert [child.returncode for child in children] == [0] * 4, said
+    found = [json.loads((tmp_path / str(i) / "tiny" / "manifest.json").read_text())["steps"] for i in range(4)]
+    assert all(digests_of(steps) == digests_of(found[0]) for steps in found)
+
+
+def digests_of(steps: dict[str, dict[str, str]]) -> dict[str, str]:
+    return {name: step["digest"] for name, step in steps.items()}
