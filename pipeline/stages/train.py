@@ -118,7 +118,7 @@ STRUCTURE = (
 class TrainStage(Stage):
     """What training any learner has in common: its section is its settings, its rows are its inputs."""
 
-    learner: Any  # a section of the config; each kind of stage says which
+    learner: Learner  # each kind of stage says which
 
     @property
     def name(self) -> str:
