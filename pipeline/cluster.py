@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,15 +16,26 @@ from tasks.errors import LabelgroveError
 from tasks.worker import versions
 
 NO_WORKERS_SECONDS = 300.0  # an empty cluster is given this long to come back
-SCHEDULER_SECONDS = 60.0  # a silent scheduler is given this long
+SCHEDULER_SECONDS = 30.0  # a silent scheduler is given this long
 POLL_SECONDS = 2.0
+ANSWER_SECONDS = 10.0  # one question to the scheduler may take this long: a frozen one never answers
 
+NO_WORKER, SILENT = "no worker is left", "the scheduler does not answer"
 RESUME = "start the cluster again and type the same `labelgrove run`: finished work is kept"
+
+
+def ask_scheduler(client: Any, question: str, **arguments: Any) -> Any:
+    """What the scheduler answers. Raises ClusterLost when it does not, within ANSWER_SECONDS."""
+    try:
+        asked = getattr(client.scheduler, question)  # no scheduler any more once the client is closed
+        return client.sync(asked, **arguments, callback_timeout=ANSWER_SECONDS)
+    except (OSError, TimeoutError, AttributeError, RuntimeError) as error:
+        raise ClusterLost(f"the scheduler does not answer ({type(error).__name__})", hint=RESUME) from error
 
 
 def worker_names(client: Any) -> list[str]:
     """Addresses of the workers alive now, in the order of their names (stable over restarts; addresses are not)."""
-    workers = client.scheduler_info(n_workers=-1).get("workers", {})
+    workers = ask_scheduler(client, "identity", n_workers=-1)["workers"]
     return [address for _, address in sorted((str(info.get("name", "")), address) for address, info in workers.items())]
 
 
@@ -51,12 +64,20 @@ class ClusterWatch:
             yield watched
         except BaseException as error:
             self._cancel(held)
-            if lost and not isinstance(error, LabelgroveError | KeyboardInterrupt):
-                raise ClusterLost(lost[0], where=name, hint=RESUME) from error
+            why = self._why_lost(lost)
+            ours = isinstance(error, LabelgroveError) and not isinstance(error, ClusterLost)
+            if why and isinstance(error, Exception) and not ours:
+                raise ClusterLost(why, where=name, hint=RESUME) from error
             raise
         finally:
             stop.set()
             held.clear()
+
+    def _why_lost(self, told: list[str]) -> str:
+        """What the watch has told, or what the connection says; "" when the cluster is there."""
+        if told:
+            return told[0]
+        return "" if self.client.status == "running" else "the connection to the scheduler is gone"
 
     def _cancel(self, futures: list[Any]) -> None:
         """Drop what waits; what runs is waited for shortly, since Dask cannot stop it and it writes whole chunks."""
@@ -64,7 +85,7 @@ class ClusterWatch:
             running = [future for future in futures if future.status == "pending"]
             self.client.cancel(running, force=True)
             limit = time.monotonic() + 20
-            while time.monotonic() < limit and any(self.client.processing().values()):
+            while time.monotonic() < limit and any(ask_scheduler(self.client, "processing", workers=None).values()):
                 time.sleep(0.1)
         except Exception:  # the scheduler may be gone: nothing left to cancel then
             return
@@ -76,7 +97,7 @@ class ClusterWatch:
             now = time.monotonic()
             trouble = self._trouble()
             bad_since = {trouble: bad_since.get(trouble, now)} if trouble else {}
-            limit = self.no_workers if trouble == "no worker is left" else self.scheduler_silent
+            limit = self.no_workers if trouble == NO_WORKER else self.scheduler_silent
             if trouble and now - bad_since[trouble] > limit:
                 lost.append(f"{trouble} for {limit:.0f} s")
                 for future in list(held):
@@ -87,9 +108,18 @@ class ClusterWatch:
         if self.client.status in ("closed", "closing"):
             return "the connection to the scheduler is closed"
         if self.client.status != "running":
-            return "the scheduler does not answer"
-        workers = self.client.scheduler_info(n_workers=-1).get("workers", {})
-        return "" if workers else "no worker is left"
+            return SILENT
+        try:
+            return "" if worker_names(self.client) else NO_WORKER
+        except ClusterLost:
+            return SILENT
+
+    def workers(self) -> list[str]:
+        """As `worker_names`, none when the scheduler does not answer: the watch decides when that is too long."""
+        try:
+            return worker_names(self.client)
+        except ClusterLost:
+            return []
 
     def stream(self, futures: list[Any], results: bool = True) -> FutureStream:
         """(future, result) as they end."""
@@ -134,7 +164,8 @@ class FutureStream:
         from distributed import as_completed
 
         self._watch, self._results = watch, results
-        self._completed = as_completed(futures, with_results=False, raise_errors=False)
+        # With its loop named: a client of a cluster that is not ours is nobody's default client.
+        self._completed = as_completed(futures, loop=watch.client.loop, with_results=False, raise_errors=False)
 
     def add(self, futures: list[Any]) -> None:
         self._completed.update(futures)
@@ -171,26 +202,58 @@ def connected(profile: Profile) -> Iterator[Any]:
     Raises ClusterLost when nobody answers, ClusterMismatch when its packages differ from ours.
     """
     import dask
-    from distributed import Client, LocalCluster
+    from distributed import Client
 
-    with dask.config.set(DASK_CONFIG):
+    with dask.config.set(DASK_CONFIG), quiet():
         if profile.local_workers:
-            with (
-                LocalCluster(
-                    n_workers=profile.local_workers,
-                    threads_per_worker=profile.threads,
-                    memory_limit=profile.memory_bytes(),
-                    host="127.0.0.1",
-                    dashboard_address=free_dashboard(profile.dashboard),
-                    silence_logs="ERROR",
-                ) as cluster,
-                Client(cluster) as client,
-            ):
+            with _local(profile) as cluster, Client(cluster) as client:
                 yield client
             return
         with _remote(profile) as client:
+            _wait_for_workers(client, profile.scheduler)
             _compare_versions(client)
             yield client
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without Dask's tracebacks of lost connections and killed workers: what matters of them is a named error."""
+    if os.environ.get("LABELGROVE_DEBUG"):
+        yield
+        return
+    loggers = [logging.getLogger(name) for name in logging.root.manager.loggerDict if name.startswith("distributed")]
+    before = [(logger, logger.level) for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL)
+        yield
+    finally:
+        for logger, level in before:
+            logger.setLevel(level)
+
+
+START_TRIES = 3
+
+
+def _local(profile: Profile) -> Any:
+    """A cluster of our own on this machine; begun again when a worker is lost while it starts. Raises ClusterLost."""
+    from distributed import LocalCluster
+
+    for attempt in range(1, START_TRIES + 1):
+        try:
+            return LocalCluster(
+                n_workers=profile.local_workers,
+                threads_per_worker=profile.threads,
+                memory_limit=profile.memory_bytes(),
+                host="127.0.0.1",
+                dashboard_address=free_dashboard(profile.dashboard),
+                silence_logs=logging.CRITICAL,
+            )
+        except RuntimeError as error:  # "Nanny failed to start": somebody, or the lack of memory, killed a worker
+            if attempt == START_TRIES:
+                hint = "fewer workers (--scheduler local:1) or more memory, then type the same command again"
+                raise ClusterLost(f"the workers do not start: {error}", "local cluster", hint) from error
+    raise AssertionError("unreachable: the last attempt returns or raises")
 
 
 def free_dashboard(address: str) -> str:
@@ -222,22 +285,28 @@ def _remote(profile: Profile) -> Any:
         )
     target = {"address": where} if "://" in where else {"scheduler_file": where}
     try:
-        client = Client(**target, security=security, timeout="30s", set_as_default=False)
-        client.wait_for_workers(1, timeout=NO_WORKERS_SECONDS)
+        return Client(**target, security=security, timeout="30s", set_as_default=False)
     except (OSError, TimeoutError, ValueError, TypeError) as error:
-        raise ClusterLost(f"no scheduler with workers answers at {where}: {error}", where, RESUME) from None
-    return client
+        raise ClusterLost(f"no scheduler answers at {where}: {error}", where, RESUME) from None
+
+
+def _wait_for_workers(client: Any, where: str) -> None:
+    try:
+        client.wait_for_workers(1, timeout=NO_WORKERS_SECONDS)
+    except (OSError, TimeoutError):
+        what = f"the scheduler at {where} has had no worker for {NO_WORKERS_SECONDS:.0f} s"
+        raise ClusterLost(what, where, "start workers (`dask worker`), then type the same command again") from None
 
 
 def _compare_versions(client: Any) -> None:
     """Workers must compute what this process would: same packages, and our own `tasks`."""
     mine = versions()
-    try:
-        theirs = client.run(versions)
-    except ImportError as error:
-        hint = "install labelgrove with the same lock file on the workers, then run again"
-        raise ClusterMismatch(f"the workers cannot import our `tasks`: {error}", str(client), hint) from None
-    for worker, found in theirs.items():
+    for worker, found in client.run(versions, on_error="return").items():
+        if isinstance(found, ImportError):
+            hint = "install labelgrove with the same lock file on the workers, then run again"
+            raise ClusterMismatch(f"the workers cannot import our `tasks`: {found}", str(worker), hint)
+        if isinstance(found, Exception):
+            continue  # it has gone meanwhile; another takes its tasks
         wrong = [
             f"{name}: {found.get(name)} there, {mine[name]} here" for name in mine if found.get(name) != mine[name]
         ]

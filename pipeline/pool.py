@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from pipeline.cluster import ClusterWatch, worker_names
+from pipeline.cluster import ClusterWatch
 from tasks.calls import Receipt, add_outcomes, call, publish
 from tasks.sums import groups, tree_sum
 from tasks.worker import WorkerSettings
@@ -234,7 +234,7 @@ class DaskPool(PoolBase):
         Balanced by count over the workers alive now, by position; a preference only, any worker may take the task.
         Long lists ask for nobody: there the scheduler's own queueing keeps memory low.
         """
-        workers = worker_names(self.client)
+        workers = self.watch.workers()
         if len(workers) < 2 or len(items) > 64 * len(workers):
             return {"": list(range(len(items)))}
         owners: dict[str, list[int]] = {}
