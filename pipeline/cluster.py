@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
@@ -100,9 +101,16 @@ class ClusterWatch:
             limit = self.no_workers if trouble == NO_WORKER else self.scheduler_silent
             if trouble and now - bad_since[trouble] > limit:
                 lost.append(f"{trouble} for {limit:.0f} s")
-                for future in list(held):
-                    future.cancel(force=True)
+                self._give_up(list(held), hang_up=trouble != NO_WORKER)
                 return
+
+    def _give_up(self, futures: list[Any], hang_up: bool) -> None:
+        """Wake whoever waits for these futures, or for an answer of a scheduler that is frozen."""
+        with contextlib.suppress(Exception):
+            self.client.cancel(futures, force=True)
+        if hang_up:
+            with contextlib.suppress(Exception):
+                self.client.sync(self.client.rpc.close, callback_timeout=ANSWER_SECONDS)
 
     def _trouble(self) -> str:
         if self.client.status in ("closed", "closing"):

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from pipeline.cluster import ClusterWatch
 from tasks.calls import Receipt, add_outcomes, call, publish
+from tasks.files import disk_room
 from tasks.sums import groups, tree_sum
 from tasks.worker import WorkerSettings
 
@@ -109,7 +110,8 @@ class PoolBase:
     def published(self, name: str, shared: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
         """Shared values as tasks get them; their files are gone when the work is."""
         folder = self.scratch / f"{name}-{next(self._numbers):06d}-{uuid.uuid4().hex[:8]}"
-        folder.mkdir(parents=True)
+        with disk_room(str(folder), 0):
+            folder.mkdir(parents=True)
         try:
             yield tuple(publish(value, folder / f"shared-{i}") for i, value in enumerate(shared))
         finally:

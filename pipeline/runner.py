@@ -31,6 +31,7 @@ from pipeline.store import FORMAT, MANIFEST, VERSION, Done, RunFolder, file_dige
 from pipeline.task_table import TASKS, append_receipts
 from tasks.calls import Receipt
 from tasks.errors import ResourceError
+from tasks.files import disk_room
 from tasks.worker import WorkerSettings, configure_worker, versions
 
 
@@ -85,9 +86,15 @@ def run_config(
 def _begin(plan: Plan) -> None:
     """The folder says from now on what it belongs to and what it was asked for."""
     folder, config = plan.folder, plan.config
-    write_text(folder / "config.toml", config.text)
+    write_text(folder / "config.toml", kept_text(config))
     _write_manifest(plan, {step.name: step.done for step in plan.steps if step.done is not None})
     folder.event("run", steps=[step.name for step in plan.to_run], overrides=list(config.overrides))
+
+
+def kept_text(config: LoadedConfig) -> str:
+    """The config as the run folder keeps it: the file, and what the command line put over it."""
+    said = "".join(f"# put over it on the command line: -s {override}\n" for override in config.overrides)
+    return config.text + ("\n" if said and not config.text.endswith("\n") else "") + said
 
 
 @contextlib.contextmanager
@@ -145,7 +152,8 @@ def _run_step(plan: Plan, step: PlannedStep, pool: Any, done: dict[str, Done]) -
     if step.anew:
         folder.discard(step.name, step.fingerprint)
     place = folder.step_folder(step.name, step.fingerprint)
-    place.mkdir(parents=True, exist_ok=True)
+    with disk_room(str(place), 0):
+        place.mkdir(parents=True, exist_ok=True)
     folder.event("step", step=step.name, fingerprint=step.fingerprint, reason=step.reason)
     first = len(pool.receipts)
     started = time.perf_counter()

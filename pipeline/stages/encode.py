@@ -18,6 +18,7 @@ from pipeline.stage import ROWS_STORE, Estimate, Facts, Made, Stage, Work, encod
 from pipeline.stages.train import MEGABYTE
 from tasks.digest import combine, digest_arrays
 from tasks.errors import ArtefactError
+from tasks.files import disk_room
 from tasks.io import Block, create_codes, facts_of, read_codebooks
 from tasks.quantize.blocks import (
     SLICE_BYTES,
@@ -82,7 +83,8 @@ class PqStage(Stage):
         started = time.perf_counter()
         progress = work.folder / "progress"
         marks = progress / "blocks"
-        marks.mkdir(parents=True, exist_ok=True)
+        with disk_room(str(marks), 0):
+            marks.mkdir(parents=True, exist_ok=True)
         sources = work.blocks(self.encoding.rows)
         codebooks = self._codebooks(work, progress)
         store = str(work.folder / ROWS_STORE)

@@ -36,13 +36,14 @@ class GrowStage(TrainStage):
     """Train one label tree."""
 
     learner: LabelTreeSection
+    chain: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, learner: LabelTreeSection, dataset: Dataset) -> Self:
+    def of(cls, learner: LabelTreeSection, dataset: Dataset, chain: tuple[str, ...] = ()) -> Self:
         """Raises ParamError and TreeShape when a parameter does not fit, NoTrainingRows without training rows."""
         tree_params(learner, dataset)
         check_rows(learner, dataset)
-        return cls(learner)
+        return cls(learner, chain)
 
     def estimate(self, facts: Facts) -> Estimate:
         dataset, rows = facts.dataset, self.learner.rows
@@ -85,7 +86,7 @@ class GrowStage(TrainStage):
         )
         n_train = dataset.split_counts["train"]
         tree = grow_tree(ground, field_of(work, self.learner.rows), n_train, work.pool)
-        digest = save(self.learner, work, tree, {"operations": tree.facts["operations"]})
+        digest = save(self, work, tree, {"operations": tree.facts["operations"]})
         facts = {**model_facts(tree, float(tree.facts["operations"]), n_train), **tree_facts(tree)}
         return Made(digest, facts, {"seconds": time.perf_counter() - started})
 

@@ -10,6 +10,7 @@ from pipeline.config import OWN_ROWS, Learner, PredictSection
 from pipeline.stage import Estimate, Facts, Made, Stage, Work
 from pipeline.stages.train import MEGABYTE, MODEL, inputs_of, train_step
 from tasks.digest import combine
+from tasks.files import disk_room
 from tasks.models.blocks import PredictReport, predict_block
 from tasks.models.evaluate import Scores, evaluate_part
 from tasks.models.folder import load_model
@@ -63,7 +64,8 @@ class PredictStage(Stage):
     def run(self, work: Work) -> Made:
         started = time.perf_counter()
         parts = work.folder / PARTS
-        parts.mkdir(parents=True, exist_ok=True)
+        with disk_room(str(parts), 0):
+            parts.mkdir(parents=True, exist_ok=True)
         blocks = work.test_blocks(self.learner.tested_on)
         top = min(self.predict.top, work.dataset.n_classes)
         selection = Selection(work.dataset.path, TEST)

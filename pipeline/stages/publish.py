@@ -170,7 +170,7 @@ def summary_of(config: RunConfig, work: Work) -> RunSummary:
         warnings=[f"{note.code}: {note.text}" for note in dataset.notes if note.level == "warning"],
         timings=timings,
         environment=environment(),
-        commands=["labelgrove run config.toml"],
+        commands=["labelgrove run config.toml  # with the -s that the config below ends with, if any"],
         config=config_text(work.folder.parent.parent),
     )
 

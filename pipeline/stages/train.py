@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
@@ -71,28 +71,27 @@ def class_counts(dataset: Dataset) -> Array:
     return counts
 
 
-def encoders_of(learner: Learner, work: Work) -> list[Encoder]:
-    """What turns raw rows into those that the learner is tested on."""
-    if learner.tested_on == OWN_ROWS:
-        return []
-    return [PqEncoder(read_codebooks(str(work.folders[encode_step(learner.tested_on)] / ROWS_STORE)))]
+def encoders_of(chain: Sequence[str], work: Work) -> list[Encoder]:
+    """What turns raw rows into those that a learner is tested on: the encodings of `chain`, first to last."""
+    return [PqEncoder(read_codebooks(str(work.folders[encode_step(name)] / ROWS_STORE))) for name in chain]
 
 
-def inputs_of(learner: Learner) -> tuple[str, ...]:
-    """The encodings that a learner reads, or carries in its model."""
-    names = dict.fromkeys(rows for rows in (learner.rows, learner.tested_on) if rows != OWN_ROWS)
+def inputs_of(learner: Learner, chain: Sequence[str] = ()) -> tuple[str, ...]:
+    """The encodings that a learner reads, and those that its model carries."""
+    names = dict.fromkeys(rows for rows in (learner.rows, learner.tested_on, *chain) if rows != OWN_ROWS)
     return tuple(encode_step(name) for name in names)
 
 
-def save(learner: Learner, work: Work, model: Model, provenance: dict[str, Any]) -> str:
-    """Write the model of a learner into its step; returns the content digest."""
+def save(stage: TrainStage, work: Work, model: Model, provenance: dict[str, Any]) -> str:
+    """Write the model of a stage's learner into its step; returns the content digest."""
+    learner = stage.learner
     return save_model(
         work.folder / MODEL,
         model,
         work.dataset.classes,
         rows=learner.rows,
         test_rows=learner.tested_on,
-        encoders=encoders_of(learner, work),
+        encoders=encoders_of(stage.chain, work),
         provenance={"seed": work.seed, "dataset": work.dataset.digest, **provenance},
     )
 
@@ -119,6 +118,7 @@ class TrainStage(Stage):
     """What training any learner has in common: its section is its settings, its rows are its inputs."""
 
     learner: Learner  # each kind of stage says which
+    chain: tuple[str, ...]  # encodings between the dataset's own rows and those that it is tested on
 
     @property
     def name(self) -> str:
@@ -129,7 +129,7 @@ class TrainStage(Stage):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        return inputs_of(self.learner)
+        return inputs_of(self.learner, self.chain)
 
     @property
     def reads_rows(self) -> bool:
@@ -141,13 +141,14 @@ class SgdStage(TrainStage):
     """Train one flat learner by parallel SGD in rounds, one checkpoint a round."""
 
     learner: OneVsRest | Heshing | FlatHash
+    chain: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, learner: OneVsRest | Heshing | FlatHash, dataset: Dataset) -> Self:
+    def of(cls, learner: OneVsRest | Heshing | FlatHash, dataset: Dataset, chain: tuple[str, ...] = ()) -> Self:
         """Raises ParamError when a parameter is out of range, NoTrainingRows when there is nothing to learn from."""
         sgd_params(learner)
         check_rows(learner, dataset)
-        return cls(learner)
+        return cls(learner, chain)
 
     def estimate(self, facts: Facts) -> Estimate:
         dataset = facts.dataset
@@ -172,7 +173,7 @@ class SgdStage(TrainStage):
         result = fit(problem, oracle, checkpoint=FileCheckpoint(work.folder / "progress"))
         model = self._model(scorer, result)
         trial = result.trial.as_json()
-        digest = save(self.learner, work, model, {"step": trial["step"], "regularization": trial["regularization"]})
+        digest = save(self, work, model, {"step": trial["step"], "regularization": trial["regularization"]})
         facts = model_facts(model, result.operations, dataset.split_counts["train"])
         return Made(
             digest, {**facts, "trial": trial, "history": result.history}, {"seconds": time.perf_counter() - started}

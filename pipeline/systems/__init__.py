@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline.config import LabelTree, RunConfig, Training
+from pipeline.config import OWN_ROWS, LabelTree, RunConfig, Training
 from pipeline.dataset import Dataset
 from pipeline.stage import Stage
 from pipeline.stages.encode import PqStage
@@ -18,7 +18,7 @@ def stages_of(config: RunConfig, dataset: Dataset) -> list[Stage]:
     Raises the errors of parameters that the data do not allow (PQShape, PQTooFewRows, TreeShape, ParamError).
     """
     stages: list[Stage] = [PqStage.of(encoding, dataset) for encoding in config.encode]
-    stages += [_training(learner, dataset) for learner in config.train]
+    stages += [_training(learner, config, dataset) for learner in config.train]
     if dataset.split_counts["test"]:
         for learner in config.train:
             stages += [PredictStage(learner, config.predict), EvaluateStage(learner)]
@@ -27,7 +27,18 @@ def stages_of(config: RunConfig, dataset: Dataset) -> list[Stage]:
     return stages
 
 
-def _training(learner: Training, dataset: Dataset) -> Stage:
+def _training(learner: Training, config: RunConfig, dataset: Dataset) -> Stage:
+    chain = chain_of(config, learner.tested_on)
     if isinstance(learner, LabelTree):
-        return GrowStage.of(learner, dataset)
-    return SgdStage.of(learner, dataset)
+        return GrowStage.of(learner, dataset, chain)
+    return SgdStage.of(learner, dataset, chain)
+
+
+def chain_of(config: RunConfig, rows: str) -> tuple[str, ...]:
+    """The encodings that lead from the dataset's own rows to `rows`, first to last."""
+    reads = {encoding.name: encoding.rows for encoding in config.encode}
+    chain: list[str] = []
+    while rows != OWN_ROWS:
+        chain.insert(0, rows)
+        rows = reads[rows]
+    return tuple(chain)

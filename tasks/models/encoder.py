@@ -41,9 +41,7 @@ class PqEncoder:
     kind: ClassVar[str] = "pq"
 
     def encode(self, rows: Rows) -> Rows:
-        """Codes of raw rows; rows that are codes already stay as they are. Raises ColumnMismatch."""
-        if rows.body == "pq":
-            return rows
+        """Codes of rows; of rows that are codes, those of what they stand for. Raises ColumnMismatch."""
         n_subquantizers, _, width = self.codebooks.shape
         check_width(rows, n_subquantizers * width, "pq encoder of the")
         codes = np.empty((rows.n_rows, n_subquantizers), np.uint8)

@@ -32,6 +32,7 @@ from tasks.models.parquet import read_table, write_table
 from tasks.models.registry import ENCODERS, MODELS, class_of
 from tasks.models.sums import CARD, CLASSES, HEADER, SUMS, WEIGHTS, check_folder, sums_text
 from tasks.models.tensors import check_finite, read_tensors, shapes_of, write_tensors
+from tasks.rows import PqCodes
 from tasks.rows.base import Array, Rows
 
 
@@ -50,7 +51,8 @@ class SavedModel:
         return str(self.header["digest"])
 
     def rank(self, rows: Rows, top: int) -> Ranking:
-        for encoder in self.encoders:
+        """Raw rows go through the encoders, first to last; codes are a run's own rows, encoded to the end already."""
+        for encoder in self.encoders if rows.body != PqCodes.body else ():
             rows = encoder.encode(rows)
         return self.model.rank(rows, top)
 
