@@ -198,6 +198,7 @@ DASK_CONFIG = {
         "OPENBLAS_NUM_THREADS": 1,
         "NUMBA_NUM_THREADS": 1,
     },
+    "distributed.worker.preload": ["tasks.deaf"],  # of a terminal's Ctrl-C: the driver hears it and stops the workers
     "distributed.comm.timeouts.connect": "30s",
     "distributed.admin.large-graph-warning-threshold": "10MB",
 }

@@ -8,7 +8,7 @@ from typing import Any
 
 from pipeline.config import OWN_ROWS, Learner, PredictSection
 from pipeline.stage import Estimate, Facts, Made, Stage, Work
-from pipeline.stages.train import MEGABYTE, MODEL, inputs_of, train_step
+from pipeline.stages.train import MEGABYTE, MODEL, inputs_of, nodes, parameter_bytes, train_step
 from tasks.digest import combine
 from tasks.files import disk_room
 from tasks.models.blocks import PredictReport, predict_block
@@ -16,6 +16,7 @@ from tasks.models.evaluate import Scores, evaluate_part
 from tasks.models.folder import load_model
 from tasks.models.predictions import join_parts, part_name
 from tasks.models.selection import TEST, Selection
+from tasks.models.slices import SLICE_CELLS
 from tasks.rows.base import Array
 from tasks.trees.tree import LabelTree
 
@@ -55,8 +56,8 @@ class PredictStage(Stage):
 
     def estimate(self, facts: Facts) -> Estimate:
         dataset, rows = facts.dataset, self.learner.tested_on
-        model = 4 * dataset.n_features * dataset.n_classes
-        scores = 4 * 1024 * (facts.row_floats[rows] + 3 * dataset.n_classes)
+        model = parameter_bytes(self.learner, dataset)
+        scores = 4 * (1024 * facts.row_floats[rows] + 3 * min(1024 * nodes(self.learner, dataset), SLICE_CELLS))
         task = 3 * facts.block_bytes[rows] + 3 * model + scores + 96 * MEGABYTE
         disk = 2 * dataset.split_counts["test"] * (24 + 8 * self.predict.top)
         return Estimate(task, disk, len(dataset.blocks()))

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from pipeline.config import OWN_ROWS, FlatHash, Heshing, Learner, OneVsRest, SgdLearner
+from pipeline.config import OWN_ROWS, FlatHash, Heshing, LabelTree, Learner, OneVsRest, SgdLearner
 from pipeline.dataset import Dataset
 from pipeline.oracles import FileCheckpoint, PoolOracle
 from pipeline.stage import ROWS_STORE, Estimate, Facts, Made, Stage, Work, encode_step
@@ -152,10 +152,7 @@ class SgdStage(TrainStage):
 
     def estimate(self, facts: Facts) -> Estimate:
         dataset = facts.dataset
-        if isinstance(self.learner, OneVsRest):
-            model = 4 * (dataset.n_features + 1) * dataset.n_classes
-        else:
-            model = 4 * self.learner.n_buckets * n_levels(self.learner, dataset)
+        model = parameter_bytes(self.learner, dataset)
         batch = 4 * 1024 * (facts.row_floats[self.learner.rows] + 2 * nodes(self.learner, dataset))
         task = 2 * facts.block_bytes[self.learner.rows] + 3 * model + batch + 64 * MEGABYTE
         adding = (FAN_IN + 2) * model
@@ -203,6 +200,14 @@ def hashed_scorer(learner: Heshing | FlatHash, dataset: Dataset) -> HashedScorer
     return HashedScorer.hierarchical(taxonomy, learner.n_buckets, dataset.n_features)
 
 
+def parameter_bytes(learner: Learner, dataset: Dataset) -> int:
+    """Bytes of the float32 parameters; of a label tree about, since classes may stand below several children."""
+    if isinstance(learner, Heshing | FlatHash):
+        return 4 * learner.n_buckets * n_levels(learner, dataset)
+    columns = dataset.n_classes * (2 if isinstance(learner, LabelTree) else 1)
+    return 4 * (dataset.n_features + 1) * columns
+
+
 def n_levels(learner: SgdLearner, dataset: Dataset) -> int:
     """Blocks of the hashed parameter vector: the taxonomy's levels below the root (T - 1)."""
     if isinstance(learner, Heshing) and dataset.taxonomy is not None:
@@ -210,7 +215,7 @@ def n_levels(learner: SgdLearner, dataset: Dataset) -> int:
     return 1
 
 
-def nodes(learner: SgdLearner, dataset: Dataset) -> int:
+def nodes(learner: Learner, dataset: Dataset) -> int:
     """Numbers that scoring one row gives: one per class, or one per taxonomy node."""
     if isinstance(learner, Heshing) and dataset.taxonomy is not None:
         return dataset.taxonomy.n_nodes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline.config import OWN_ROWS, LabelTree, RunConfig, Training
+from pipeline.config import LabelTree, RunConfig, Training
 from pipeline.dataset import Dataset
 from pipeline.stage import Stage
 from pipeline.stages.encode import PqStage
@@ -38,7 +38,7 @@ def chain_of(config: RunConfig, rows: str) -> tuple[str, ...]:
     """The encodings that lead from the dataset's own rows to `rows`, first to last."""
     reads = {encoding.name: encoding.rows for encoding in config.encode}
     chain: list[str] = []
-    while rows != OWN_ROWS:
+    while rows in reads:
         chain.insert(0, rows)
         rows = reads[rows]
     return tuple(chain)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,13 @@ def write_tensors(path: Path, tensors: dict[str, Array]) -> None:
     check_finite(tensors)
     plain = {name: np.asarray(tensors[name], order="C") for name in sorted(tensors)}
     with disk_room(str(path), sum(values.nbytes for values in plain.values())):
-        save_file(plain, str(path))
+        try:
+            save_file(plain, str(path))
+        except SafetensorError as error:
+            number = re.search(r"os error (\d+)", str(error))
+            if number is None:
+                raise
+            raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from None
 
 
 def read_tensors(path: Path) -> dict[str, Array]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tasks.digest import digest_arrays
 from tasks.errors import ArtefactError
+from tasks.files import disk_room
 from tasks.io import Block, read_rows
 from tasks.quantize.blocks import EncodeReport, encode_block
 from tasks.rows import PqCodes
@@ -26,8 +27,10 @@ def encode_block_once(block: Block, codebooks: Array, target: str, marks: str) -
         return kept
     report = encode_block(block, codebooks, target)
     spare = path.with_name(f".{path.name}.partial-{os.getpid()}")
-    spare.write_text(json.dumps(asdict(report)))
-    os.replace(spare, path)
+    text = json.dumps(asdict(report))
+    with disk_room(str(path), len(text)):
+        spare.write_text(text)
+        os.replace(spare, path)
     return report
 
 
