@@ -116,8 +116,8 @@ def check_resources(plan: Plan, memory: MemoryPlan) -> None:
         raise MemoryTooSmall(
             f"a worker would need {human_bytes(memory.peak)}, it has {human_bytes(memory.limit)}",
             where=largest.name,
-            hint="fewer workers (--scheduler local:1) or a larger --memory; else leave this step's model out (features x "
-            "classes numbers must fit into a worker; heshing and flat-hash take what `bits` says); or --force",
+            hint="fewer workers (--scheduler local:1) or a larger --memory; else leave this step's model out (features "
+            "x classes numbers must fit into a worker; heshing and flat-hash take what `bits` says); or --force",
         )
     free = free_bytes(plan.folder.path)
     if plan.disk_bytes > free:
