@@ -35,14 +35,14 @@ def environment(**more: str) -> dict[str, str]:
 def run_here(
     config: Path, scheduler: str = "serial", threads: int = 1, runs: Path | None = None, **changes: Any
 ) -> Path:
-    """Run a config in this process; returns the run folder. changes: see `Profile`; `overrides` of the config."""
+    """Run a config in this process; returns the run folder. changes: of `Profile`; `overrides`, `force`."""
     from pipeline.config import load_config
     from pipeline.profile import Profile
     from pipeline.runner import run_config
 
-    overrides = tuple(changes.pop("overrides", ()))
+    overrides, force = tuple(changes.pop("overrides", ())), bool(changes.pop("force", False))
     where = Profile(scheduler, threads, dashboard="127.0.0.1:0", **changes)
-    return run_config(load_config(config, overrides), where, runs).folder.path
+    return run_config(load_config(config, overrides), where, runs, force).folder.path
 
 
 @dataclass(frozen=True)
