@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 
 from pipeline.errors import RunLocked
-from tasks.files import disk_room
+from tasks.files import beside, disk_room
 
 HEARTBEAT_SECONDS = 5.0
 STALE_SECONDS = 60.0  # a lock of another host counts as left behind after this long without a heartbeat
@@ -52,7 +52,7 @@ def _mine() -> dict[str, Any]:
 def _take(path: Path) -> str:
     text = json.dumps(_mine())
     message = ""
-    spare = path.with_name(f".lock.partial-{os.getpid()}")
+    spare = beside(path)
     with _one_taker(path.parent):
         for _ in range(10):
             try:
@@ -84,7 +84,7 @@ def _one_taker(folder: Path) -> Iterator[None]:
 
 def _bury(path: Path) -> None:
     """Remove a lock left behind. Renaming, not unlinking: of two that take over one old lock only one succeeds."""
-    grave = path.with_name(f".lock-old.partial-{os.getpid()}")
+    grave = beside(path)
     with contextlib.suppress(FileNotFoundError):
         os.rename(path, grave)
         grave.unlink()
@@ -129,7 +129,7 @@ def _is_anothers(path: Path) -> bool:
 
 def _beat(path: Path, stop: threading.Event) -> None:
     while not stop.wait(HEARTBEAT_SECONDS):
-        spare = path.with_name(f".lock-beat.partial-{os.getpid()}")
+        spare = beside(path)
         if _is_anothers(path):
             continue
         try:

@@ -13,7 +13,7 @@ import numpy as np
 
 from pipeline.pool import Pool
 from pipeline.store import bytes_digest
-from tasks.files import disk_room
+from tasks.files import beside, disk_room
 from tasks.fit.average import ModelSum
 from tasks.fit.blocks import choose_step, make_partitions, sgd_partition
 from tasks.fit.fit import Record
@@ -69,7 +69,7 @@ def keep(path: Path, arrays: Mapping[str, Array]) -> None:
     named: dict[str, Any] = dict(arrays)
     np.savez(buffer, **named)
     content = buffer.getvalue()
-    spare = path.with_name(f".{path.name}.partial-{os.getpid()}")
+    spare = beside(path)
     with disk_room(str(path), len(content)):
         path.parent.mkdir(parents=True, exist_ok=True)
         spare.write_bytes(bytes_digest(content).encode() + b"\n" + content)

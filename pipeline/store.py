@@ -20,7 +20,7 @@ from typing import Any
 
 from tasks.digest import digest_text
 from tasks.errors import ArtefactError
-from tasks.files import disk_room, sync_path
+from tasks.files import beside, disk_room, sync_path
 
 FORMAT, VERSION = "labelgrove.run", 1
 DONE, MANIFEST = "DONE.json", "manifest.json"
@@ -86,7 +86,7 @@ def write_json(path: Path, value: Any) -> None:
 def write_text(path: Path, text: str) -> None:
     """Whole or not at all: temporary name, fsync, rename. Raises DiskFull."""
     data = text.encode("utf-8", "surrogatepass")
-    spare = path.with_name(f".{path.name}.partial-{os.getpid()}")
+    spare = beside(path)
     with disk_room(str(path), len(data)):
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(spare, "wb") as file:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tasks.calls import Receipt
+from tasks.files import beside
 
 TASKS = "tasks.parquet"
 SCHEMA = pa.schema(
@@ -41,7 +42,7 @@ def append_receipts(path: Path, step: str, fingerprint: str, receipts: Sequence[
         for receipt in receipts
     ]
     tables = [*earlier(path), pa.Table.from_pylist(rows, SCHEMA)]
-    spare = path.with_name(f".{path.name}.partial-{os.getpid()}")
+    spare = beside(path)
     pq.write_table(pa.concat_tables(tables), spare, write_page_checksum=True)
     os.replace(spare, path)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -37,6 +38,14 @@ def disk_room(path: str, nbytes: int) -> Iterator[None]:
         free = shutil.disk_usage(folder).free
         what = f"no space left: {nbytes:,} bytes were to be written, {free:,} are free"
         raise DiskFull(what, path, "free some space and run again: finished parts are kept") from error
+
+
+def beside(path: Path) -> Path:
+    """A temporary name beside `path` that no other writer uses, to be renamed when the file is whole.
+
+    Not of the process id: in containers of one image, two workers that write one shared disk often have the same.
+    """
+    return path.with_name(f".{path.name}.partial-{uuid.uuid4().hex[:12]}")
 
 
 def swap_in(spare: str, place: str) -> None:

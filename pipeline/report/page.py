@@ -17,7 +17,7 @@ from pipeline.report.figures import Lines, Point, Scale, bars, scatter, scoped
 from pipeline.report.numbers import WIDE_COLUMNS, count, percent, plain, seconds, size
 from pipeline.report.summary import RunSummary, best_model, known, non_dominated
 from pipeline.report.table import printable
-from tasks.files import disk_room
+from tasks.files import beside, disk_room
 
 MOST = 200  # lines of a list that the page shows; the rest is counted
 TEMPLATE = "page.html.j2"
@@ -43,7 +43,7 @@ def write_report(path: str | Path, run: RunSummary) -> list[Path]:
     files[page] = render(run, plots, folder.name)
     for target, text in files.items():
         target.parent.mkdir(parents=True, exist_ok=True)
-        spare = target.with_name(f".{target.name}.{os.getpid()}.partial")
+        spare = beside(target)
         with disk_room(str(target), len(text)):
             spare.write_text(text, "utf-8", newline="\n")
             os.replace(spare, target)

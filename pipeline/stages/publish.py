@@ -20,7 +20,7 @@ from pipeline.stages.predict import PREDICTIONS, evaluate_step, predict_step
 from pipeline.stages.train import MEGABYTE, MODEL, train_step
 from pipeline.store import Done, file_digest, write_json
 from tasks.digest import combine
-from tasks.files import disk_room, sync_path
+from tasks.files import beside, disk_room, sync_path
 from tasks.models.folder import publish_model
 from tasks.worker import versions
 
@@ -99,8 +99,7 @@ def link_file(source: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.exists() and os.path.samefile(source, target):
         return  # of two names of one file a rename would do nothing, and leave both
-    spare = target.with_name(f".{target.name}.partial-{os.getpid()}")
-    spare.unlink(missing_ok=True)
+    spare = beside(target)
     with disk_room(str(target), source.stat().st_size):
         try:
             os.link(source, spare)

@@ -10,7 +10,6 @@ models/NAME/
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +21,7 @@ import pyarrow as pa
 
 from tasks.classes import ClassTable
 from tasks.errors import LabelgroveError
-from tasks.files import disk_room, settle, swap_in
+from tasks.files import beside, disk_room, settle, swap_in
 from tasks.models.base import Model, Ranking
 from tasks.models.card import model_card
 from tasks.models.encoder import Encoder
@@ -87,7 +86,7 @@ def save_model(
 
 def _write_folder(place: Path, header: dict[str, Any], tensors: dict[str, Array], classes: ClassTable) -> None:
     """All files beside the place, then one rename; nothing is left when anything fails."""
-    spare = place.with_name(f".{place.name}.{os.getpid()}.partial")
+    spare = beside(place)
     shutil.rmtree(spare, ignore_errors=True)
     try:
         with disk_room(str(place), sum(values.nbytes for values in tensors.values())):

@@ -11,14 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tasks.errors import ArtefactError
-from tasks.files import disk_room, sync_path
+from tasks.files import beside, disk_room, sync_path
 
 SETTINGS: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True, "use_dictionary": False}
-
-
-def partial_name(target: Path) -> Path:
-    """A name beside the target that no other process uses, to be renamed when the file is whole."""
-    return target.with_name(f".{target.name}.{os.getpid()}.partial")
 
 
 def place(spare: Path, target: Path) -> None:
@@ -30,7 +25,7 @@ def place(spare: Path, target: Path) -> None:
 
 def write_table(target: Path, table: pa.Table) -> None:
     """Write one table, whole or not at all; raises DiskFull."""
-    spare = partial_name(target)
+    spare = beside(target.absolute())
     with disk_room(str(target), table.nbytes):
         try:
             pq.write_table(table, spare, **SETTINGS)
@@ -42,7 +37,8 @@ def write_table(target: Path, table: pa.Table) -> None:
 def read_table(source: Path, error: Callable[[str, str, str], ArtefactError], hint: str) -> pa.Table:
     """Read one table, checking every page; `error` (what, where, hint) is raised when it is missing or damaged."""
     try:
-        return pq.read_table(source, page_checksum_verification=True, memory_map=False)
+        # Absolute: of a relative path with a colon in it pyarrow would make an address of another kind of store.
+        return pq.read_table(source.absolute(), page_checksum_verification=True, memory_map=False)
     except FileNotFoundError:
         raise error("the file is missing", str(source), hint) from None
     except (pa.ArrowException, OSError, ValueError) as cause:
@@ -58,7 +54,7 @@ class TableWriter:
     """Tables one after another into one Parquet file, in row groups of at least `group_rows`, whole or not at all."""
 
     def __init__(self, target: Path, schema: pa.Schema, metadata: Mapping[str, str], group_rows: int = 1 << 16) -> None:
-        self.target, self.spare, self.group_rows = target, partial_name(target), group_rows
+        self.target, self.spare, self.group_rows = target, beside(target.absolute()), group_rows
         self.schema = schema.with_metadata(dict(metadata))
         self.waiting: list[pa.Table] = []
         with disk_room(str(target), 0):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tasks.digest import digest_arrays
 from tasks.errors import ArtefactError
-from tasks.files import disk_room
+from tasks.files import beside, disk_room
 from tasks.io import Block, read_rows
 from tasks.quantize.blocks import EncodeReport, encode_block
 from tasks.rows import PqCodes
@@ -26,7 +26,7 @@ def encode_block_once(block: Block, codebooks: Array, target: str, marks: str) -
     if kept is not None:
         return kept
     report = encode_block(block, codebooks, target)
-    spare = path.with_name(f".{path.name}.partial-{os.getpid()}")
+    spare = beside(path)
     text = json.dumps(asdict(report))
     with disk_room(str(path), len(text)):
         spare.write_text(text)

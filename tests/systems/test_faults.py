@@ -18,6 +18,7 @@ from typing import Any
 import distributed
 import numpy as np
 import psutil
+import pyarrow as pa
 import pytest
 
 from pipeline import cluster as watched
@@ -28,9 +29,11 @@ from pipeline.plan import DiskTooSmall
 from pipeline.pool import SerialPool
 from pipeline.profile import ProfileError, load_profile
 from pipeline.run_check import run_problems
-from pipeline.store import RunFolder
+from pipeline.store import UNFINISHED, RunFolder
 from tasks.calls import publish
-from tasks.files import DiskFull
+from tasks.errors import ArtefactError
+from tasks.files import DiskFull, beside
+from tasks.models.parquet import read_table, write_table
 from tasks.worker import WorkerSettings
 from tests.systems.clusters import cluster
 from tests.systems.conftest import planted, write_config
@@ -429,3 +432,18 @@ def test_a_torn_event_does_not_swallow_the_next(tmp_path: Path) -> None:
     folder.event("two")
     folder.event("three")
     assert [event["event"] for event in folder.events()] == ["one", "two", "three"]
+
+
+def test_writers_of_one_file_never_share_a_temporary_name(tmp_path: Path) -> None:
+    """Two workers in containers have the same process id; the sweep tells every such name as a leftover."""
+    names = {beside(tmp_path / "part-00001.parquet").name for _ in range(10)}
+    assert len(names) == 10
+    assert all(UNFINISHED.fullmatch(name) for name in names)
+
+
+def test_a_folder_with_a_colon_is_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "local:2").mkdir()
+    table = pa.table({"a": [1, 2]})
+    write_table(Path("local:2/a.parquet"), table)
+    assert read_table(Path("local:2/a.parquet"), ArtefactError, "").equals(table)
