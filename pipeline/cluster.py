@@ -241,7 +241,7 @@ def quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
-START_TRIES = 3
+START_TRIES = 6
 
 
 def _local(profile: Profile) -> Any:
