@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from pipeline.errors import ClusterLost, ClusterMismatch, TaskFailed, TaskKilled
+from pipeline.mending import mend
 from pipeline.profile import Profile
 from tasks.errors import LabelgroveError
 from tasks.worker import versions
@@ -97,6 +98,8 @@ class ClusterWatch:
         while not stop.wait(POLL_SECONDS):
             now = time.monotonic()
             trouble = self._trouble()
+            if trouble != SILENT:
+                mend(self.client, ANSWER_SECONDS)
             bad_since = {trouble: bad_since.get(trouble, now)} if trouble else {}
             limit = self.no_workers if trouble == NO_WORKER else self.scheduler_silent
             if trouble and now - bad_since[trouble] > limit:
@@ -146,6 +149,7 @@ class ClusterWatch:
 
         from distributed import CancelledError, KilledWorker
         from distributed.comm.core import CommClosedError
+        from distributed.scheduler import NoValidWorkerError, NoWorkerError
 
         if isinstance(error, LabelgroveError):
             return error
@@ -156,6 +160,8 @@ class ClusterWatch:
                 hint="most often memory: compare `labelgrove plan` with the workers' limit, then run again; "
                 "finished work is kept",
             )
+        if isinstance(error, NoValidWorkerError | NoWorkerError):
+            return ClusterLost(f"no worker has come for {key}", where=key, hint=RESUME)
         if isinstance(error, CancelledError | FuturesCancelledError | CommClosedError | TimeoutError):
             return ClusterLost(f"the scheduler dropped {key} ({error})", where=key, hint=RESUME)
         if isinstance(error, MemoryError):

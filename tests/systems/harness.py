@@ -170,19 +170,27 @@ def alive(processes: Sequence[psutil.Process]) -> list[psutil.Process]:
 
 
 class WorkerKiller(threading.Thread):
-    """kill -9 of random workers below a process at random moments, as long as it is entered."""
+    """kill -9 of random workers below a process at random moments, as long as it is entered; none before `ready`."""
 
-    def __init__(self, pid: int, seed: int, pauses: tuple[float, float], most: int) -> None:
+    def __init__(
+        self,
+        pid: int,
+        seed: int,
+        pauses: tuple[float, float],
+        most: int,
+        ready: Callable[[], bool] = lambda: True,
+    ) -> None:
         super().__init__(name="worker-killer", daemon=True)
         self.pid, self.random, self.pauses, self.most = pid, random.Random(seed), pauses, most
         self.killed: list[int] = []
+        self.ready = ready
         self._stop_asked = threading.Event()
 
     def run(self) -> None:
         """Until asked to stop, or enough are killed."""
         while len(self.killed) < self.most and not self._stop_asked.wait(self.random.uniform(*self.pauses)):
             found = worker_processes(self.pid)
-            if found:
+            if found and self.ready():
                 chosen = found[self.random.randrange(len(found))]
                 try:
                     chosen.send_signal(signal.SIGKILL)

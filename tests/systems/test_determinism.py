@@ -23,7 +23,16 @@ from pipeline.config import load_config
 from pipeline.stages import grow
 from tests.systems.conftest import long_config, write_config
 from tests.systems.digests import differences, digests_of
-from tests.systems.harness import Started, WorkerKiller, alive, events_of, run_here, started, wait_until
+from tests.systems.harness import (
+    Started,
+    WorkerKiller,
+    alive,
+    events_of,
+    run_here,
+    started,
+    wait_until,
+    worker_processes,
+)
 
 SEED = int(os.environ.get("LABELGROVE_KILL_SEED", "0"))  # set it to replay, or to look further
 LEARNT_BY_BLOCKS = """
@@ -79,10 +88,23 @@ def test_workers_and_threads(
 
 def test_workers_killed_at_random(configs: dict[str, Path], expected: dict[str, Any], tmp_path: Path) -> None:
     print(f"LABELGROVE_KILL_SEED={SEED}")
-    with WorkerKiller(os.getpid(), SEED, (0.1, 0.7), most=4) as killer:
+    with WorkerKiller(os.getpid(), SEED, (0.1, 0.7), 4, partial(cluster_is_up, tmp_path / "small")) as killer:
         run = run_here(configs["dense"], "local:2", runs=tmp_path)
     assert killer.killed
     same(expected["dense"], run)
+
+
+def cluster_is_up(run: Path) -> bool:
+    """Whether the run's workers have all started: one that is lost before that makes Dask give up the whole cluster."""
+    return any(event["event"] == "cluster" for event in events_of(run))
+
+
+def test_a_worker_killed_while_it_starts(configs: dict[str, Path], expected: dict[str, Any], tmp_path: Path) -> None:
+    with WorkerKiller(os.getpid(), SEED, (0.0, 0.02), most=1) as killer:
+        run = run_here(configs["csr"], "local:1", runs=tmp_path)
+    assert killer.killed
+    same(expected["csr"], run)
+    wait_until(lambda: not worker_processes(os.getpid()), "the workers of both clusters to end")
 
 
 def test_the_client_killed_at_random(configs: dict[str, Path], expected: dict[str, Any], tmp_path: Path) -> None:
@@ -145,8 +167,10 @@ def test_long_ten_workers_and_ten_clients_killed(tmp_path: Path) -> None:
             same(expected, run_here(config, f"local:{workers}", threads, tmp_path / f"local-{workers}-{threads}"))
     killed = 0
     for attempt in range(5):  # until ten are dead, each time a whole run
-        with WorkerKiller(os.getpid(), SEED + attempt, (1.0, 4.0), most=10 - killed) as killer:
-            same(expected, run_here(config, "local:2", runs=tmp_path / f"killed-{attempt}"))
+        runs = tmp_path / f"killed-{attempt}"
+        up = partial(cluster_is_up, runs / "small")
+        with WorkerKiller(os.getpid(), SEED + attempt, (1.0, 4.0), 10 - killed, up) as killer:
+            same(expected, run_here(config, "local:2", runs=runs))
         killed += len(killer.killed)
         if killed == 10:
             break
