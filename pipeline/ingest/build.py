@@ -31,6 +31,7 @@ from tasks.taxonomy import Taxonomy
 
 TEST_SHARE = 0.2  # of the rows, when no test rows are given
 SHOWN_CLASSES = 20
+NAMED_CLASSES = 3
 REFUSE, DROP_ROW = "refuse", "drop-row"
 
 
@@ -102,7 +103,8 @@ def ingest(
         meter = _Meter(progress, parts.n_rows)
         kept, scans = _scan(parts, stored, on_nonfinite, meter)
         divided, notes = _divide(parts, [item.part for item in given], y, kept, drawing)
-        notes = [*parts.notes, *table.notes, *notes, *notes_of(scans), *_class_notes(y, divided, kept, table)]
+        said = [_named(table), _shape_of(tree, taxonomy)]
+        notes = [*parts.notes, *said, *table.notes, *notes, *notes_of(scans), *_class_notes(y, divided, kept, table)]
         content = Content(
             order_rows(divided, kept, seed), y, divided, table.table, tree,
             _block_rows(parts, int(kept.sum()), stored, block_rows), stored, notes,
@@ -205,6 +207,27 @@ def _class_table(
     implied = None if nodes is None else classes_from_leaves(nodes)
     table = read_classes(classes) if classes is not None else implied or classes_of(parts.labels)
     return table, None if nodes is None else build_taxonomy(nodes, table)
+
+
+def _named(classes: Classes) -> Note:
+    """Where the classes come from, and what a few of them are called."""
+    n = len(classes)
+    first = ", ".join(classes.table.label(c) for c in range(min(n, NAMED_CLASSES)))
+    more = ", ..." if n > NAMED_CLASSES else ""
+    return Note("Classes", f"{n:,} classes of {classes.source}: {first}{more}")
+
+
+def _shape_of(tree: Taxonomy | None, given: PathLike | dict[str, Any] | None) -> Note:
+    """What was read of the taxonomy, or that there is none and what that means."""
+    if tree is None:
+        return Note("NoTaxonomy", "no taxonomy was given (--taxonomy): hierarchical error is not reported")
+    depths = tree.level[tree.leaf_of_class]
+    shallow, deep = int(depths.min()), int(depths.max())
+    depth = f"depth {deep}" if shallow == deep else f"depths {shallow} to {deep}"
+    name = "taxonomy" if isinstance(given, dict) or given is None else Path(given).name
+    n_nodes, n_leaves = tree.parent.size, tree.leaf_of_class.size
+    text = f"{name}: {deep + 1} levels with the root, {n_nodes:,} nodes, {n_leaves:,} of them leaves at {depth}"
+    return Note("Taxonomy", text)
 
 
 def _class_notes(y: Array, split: Array, kept: Array, classes: Classes) -> list[Note]:

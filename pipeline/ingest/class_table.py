@@ -21,14 +21,14 @@ from pipeline.ingest.errors import (
     LabelOutOfRange,
     UnknownInput,
 )
-from pipeline.ingest.files import PathLike, read_text, refuse_unsafe, text_lines
+from pipeline.ingest.files import PathLike, read_text, refuse_unsafe, table_rows, without_blank_end
 from pipeline.ingest.labels import NULLS, Labels, first_row, normal
 from tasks.classes import ClassTable
 from tasks.rows.base import Array
 
 SHOWN = 10  # classes listed in a message
 SPARSE = 100  # integer labels may go up to this many times the number of rows, without a class table
-FORMATS_HINT = 'a JSON list of names or of {"id", "name"}, a TSV of id and name, or a text with one name a line'
+FORMATS_HINT = 'a JSON list of names or of {"id", "name"}, a TSV or CSV of id and name, or a text with one name a line'
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Classes:
 
     table: ClassTable
     given_ids: bool = False
-    source: str = "labels"
+    source: str = "labels"  # what gave the classes, for messages
     notes: list[Note] = field(default_factory=list)
 
     def __len__(self) -> int:
@@ -48,7 +48,7 @@ ClassesLike = PathLike | Sequence[Any]
 
 
 def read_classes(classes: ClassesLike) -> Classes:
-    """The class table of a .json, .tsv or .txt file, or of a list in memory.
+    """The class table of a .json, .tsv, .csv or .txt file, or of a list in memory.
 
     Raises ClassTableFormat, DuplicateClassId. A name that occurs twice is two classes and a warning.
     """
@@ -61,8 +61,8 @@ def read_classes(classes: ClassesLike) -> Classes:
     refuse_unsafe(path)
     if ending == ".json":
         return _from_json(path)
-    if ending in (".tsv", ".txt", ""):
-        return _from_lines(text_lines(path), path.name)
+    if ending in (".tsv", ".csv", ".txt", ""):
+        return _from_lines(without_blank_end(table_rows(path)), path.name)
     raise UnknownInput(f"the ending {path.suffix!r} is no kind of class table", str(path), FORMATS_HINT)
 
 
@@ -72,10 +72,18 @@ def _from_json(path: Path) -> Classes:
     except (ValueError, RecursionError) as error:
         raise ClassTableFormat(f"this is no JSON ({error})", str(path), FORMATS_HINT) from error
     if isinstance(found, _Pairs):
-        return _from_items([{"id": key, "name": value} for key, value in found.pairs], path.name)
+        return _from_items(_of_pairs(found.pairs), path.name)
     if not isinstance(found, list):
         raise ClassTableFormat("a list is expected", str(path), FORMATS_HINT)
     return _from_items([dict(item.pairs) if isinstance(item, _Pairs) else item for item in found], path.name)
+
+
+def _of_pairs(pairs: list[tuple[str, Any]]) -> list[Any]:
+    """{id: name}; but {name: number}, a dictionary made to number the classes, in the order of its numbers."""
+    numbers = [value for _, value in pairs if isinstance(value, int) and not isinstance(value, bool)]
+    if pairs and len(numbers) == len(pairs) and not all(_is_integer(key) for key, _ in pairs):
+        return [{"id": value, "name": key} for key, value in sorted(pairs, key=lambda pair: int(pair[1]))]
+    return [{"id": key, "name": value} for key, value in pairs]
 
 
 class _Pairs:
@@ -85,12 +93,11 @@ class _Pairs:
         self.pairs = pairs
 
 
-def _from_lines(lines: Sequence[str], source: str) -> Classes:
-    """Names, one a line; or id and name with a tab between, with or without a header."""
-    if not any("\t" in line for line in lines):
-        body = lines[1:] if lines[:1] == ["name"] else lines
-        return _from_items(list(body), source)
-    fields = [line.split("\t") for line in lines]
+def _from_lines(fields: Sequence[list[str]], source: str) -> Classes:
+    """Names, one a line; or id and name, with or without a header."""
+    if not any(len(row) > 1 for row in fields):
+        names = ["".join(row) for row in fields]
+        return _from_items(names[1:] if names[:1] == ["name"] else names, source)
     header = [name.strip().lower() for name in fields[0]]
     columns = (header.index("id"), header.index("name")) if {"id", "name"} <= set(header) else (0, 1)
     items = []
@@ -165,18 +172,40 @@ def classes_of(parts: Sequence[Labels]) -> Classes:
     for part in parts:
         _refuse_nulls(part)
     names = tuple(sorted({name for part in parts for name in part.vocabulary or ()}))
-    return Classes(ClassTable(tuple(str(c) for c in range(len(names))), names))
+    source = " and ".join(part.source for part in parts)
+    return Classes(ClassTable(tuple(str(c) for c in range(len(names))), names), False, source, nearly_equal(names))
+
+
+def nearly_equal(names: Sequence[str]) -> list[Note]:
+    """A warning that lists names which differ by blanks around them alone."""
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        alike.setdefault(name.strip(), []).append(name)
+    found = [" and ".join(map(repr, group)) for group in alike.values() if len(group) > 1]
+    if not found:
+        return []
+    more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    text = f"labels that differ by blanks around them alone are classes of their own: {', '.join(found[:SHOWN])}{more}"
+    return [Note("BlanksInNames", text, "warning")]
 
 
 def _positions(parts: Sequence[Labels]) -> Classes:
     for part in parts:
-        _refuse_rows(part, part.values < 0, "is negative; without a class table labels count from 0")
+        _refuse_rows(part, part.values < 0, "is negative; without a class table labels count from 0", NEGATIVE_HINT)
     n_rows = sum(len(part) for part in parts)
     limit = SPARSE * n_rows + 1000
     for part in parts:
         _refuse_rows(part, part.values > limit, f"is far beyond the number of rows ({n_rows:,}): give a class table")
     numbers = tuple(str(c) for c in range(max(int(part.values.max(initial=-1)) for part in parts) + 1))
-    return Classes(ClassTable(numbers, numbers))
+    source = " and ".join(part.source for part in parts)
+    return Classes(ClassTable(numbers, numbers), source=source, notes=_from_one(parts))
+
+
+def _from_one(parts: Sequence[Labels]) -> list[Note]:
+    if min(int(part.values.min(initial=1)) for part in parts) == 0:
+        return []
+    text = "no row has the label 0: if labels count from 1, name the classes (--classes), or subtract 1"
+    return [Note("LabelsFromOne", text, "warning")]
 
 
 def _refuse_nulls(part: Labels) -> None:
@@ -189,10 +218,8 @@ def _refuse_nulls(part: Labels) -> None:
     if names and all(numbers):
         row = first_row(part, (i for i, name in enumerate(names) if not name.lstrip("-").isdigit()))
         if row is not None:
-            hint = "labels are integers or names; if these numbers are names, list them (--classes)"
-            raise LabelDtype(
-                f"label {part.vocabulary[part.values[row]] if part.vocabulary else ''}", part.place(row), hint
-            )
+            hint = "write integers; if these numbers are names, list them as classes (--classes)"
+            raise LabelDtype(f"label {part.shown(row)} is a number, but no integer", part.place(row), hint)
 
 
 def _is_number(text: str) -> bool:
@@ -268,10 +295,13 @@ def _refuse_shared_name(labels: Labels, classes: Classes, found: Sequence[int | 
             raise DuplicateClassName(what, f"{labels.source} and {classes.source}", "give labels as ids or integers")
 
 
-def _refuse_rows(labels: Labels, wrong: Array, why: str) -> None:
+NEGATIVE_HINT = "list the labels as classes: --classes FILE.json with, say, [-1, 1]"
+
+
+def _refuse_rows(labels: Labels, wrong: Array, why: str, hint: str = "") -> None:
     rows = np.flatnonzero(wrong)
     if rows.size:
         row = int(rows[0])
         more = f" ({rows.size:,} such rows)" if rows.size > 1 else ""
-        hint = "labels are integers from 0, or ids or names of the class table"
+        hint = hint or "labels are integers from 0, or ids or names of the class table"
         raise LabelOutOfRange(f"label {labels.shown(row)} {why}{more}", labels.place(row), hint)

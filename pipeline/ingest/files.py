@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import glob
+import io
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from pipeline.ingest.errors import DamagedInput, SourceMissing, UnknownInput, UnsafeFormat
 
@@ -21,27 +25,36 @@ PICKLE_STARTS = tuple(b"\x80" + bytes([protocol]) for protocol in range(2, 6))
 GZIP_START = b"\x1f\x8b"
 
 PathLike = str | os.PathLike[str]
+T = TypeVar("T", bound=Sequence[str])
 
 
 def expand(source: PathLike | Sequence[PathLike]) -> list[Path]:
-    """The files of a source: a path, a list, a pattern such as shards/*.npy, or a folder of .npy files; in name order.
+    """The files of a source: a path, a list, a pattern such as shards/*.npy, or a folder of .npy files.
 
-    Raises SourceMissing. A list keeps its own order.
+    In the order of their names, numbers by their value: rows-2 before rows-10. A list keeps its own order. Raises
+    SourceMissing.
     """
     if not isinstance(source, str | os.PathLike):
         return [path for item in source for path in expand(item)]
     path = Path(source)
     if path.is_dir():
-        found = sorted(path.glob("*.npy"))
+        found = sorted(path.glob("*.npy"), key=by_number)
         if not found:
             raise SourceMissing("the folder holds no .npy files", str(path), "name the files, or a pattern")
         return found
     if path.exists():
         return [path]
-    found = sorted(Path(name) for name in glob.glob(os.fspath(source)))
+    found = sorted((Path(name) for name in glob.glob(os.fspath(source))), key=by_number)
     if not found:
         raise SourceMissing("there is no such file", os.fspath(source), "check the path; relative paths start here")
     return found
+
+
+def by_number(path: Path) -> tuple[list[str | int], str]:
+    """A key that sorts rows-2 before rows-10."""
+    name = os.fspath(path)
+    words: list[str | int] = [int(part) if i % 2 else part for i, part in enumerate(re.split(r"([0-9]+)", name))]
+    return words, name
 
 
 def format_of(paths: Sequence[Path], fmt: str | None) -> str:
@@ -100,6 +113,22 @@ def read_text(path: PathLike) -> str:
 
 
 def text_lines(path: PathLike) -> list[str]:
-    """Lines of a text file, ended by newline alone (other separators may be part of a name)."""
-    lines = [line.removesuffix("\r") for line in read_text(path).split("\n")]
+    """Lines of a text file, ended by LF or CR LF (other separators may be part of a name); by CR where no LF is."""
+    text = read_text(path)
+    lines = [line.removesuffix("\r") for line in text.split("\n" if "\n" in text else "\r")]
     return lines[:-1] if lines and not lines[-1] else lines
+
+
+def table_rows(path: PathLike) -> list[list[str]]:
+    """Fields of the lines of a .csv file, or of a text with tabs between; an empty line of a .csv has no fields."""
+    if Path(path).suffix.lower() == ".csv":
+        return list(csv.reader(io.StringIO(read_text(path), newline="")))
+    return [line.split("\t") for line in text_lines(path)]
+
+
+def without_blank_end(lines: list[T], keep: int = 0) -> list[T]:
+    """Lines (or their fields) without the blank ones at the end; the first `keep` of them stay whatever they are."""
+    stop = len(lines)
+    while stop > keep and not "".join(lines[stop - 1]).strip():
+        stop -= 1
+    return lines[:stop]

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pipeline.ingest.errors import LabelDtype, LabelOutOfRange, LengthMismatch, UnknownInput
-from pipeline.ingest.files import PathLike, expand, read_text, refuse_unsafe, text_lines
+from pipeline.ingest.errors import FeatureDtype, LabelDtype, LabelOutOfRange, LengthMismatch, UnknownInput
+from pipeline.ingest.files import (
+    PathLike,
+    expand,
+    read_text,
+    refuse_unsafe,
+    table_rows,
+    text_lines,
+    without_blank_end,
+)
 from pipeline.ingest.npy_file import open_array
 from tasks.rows.base import Array
 
 NULLS = {"", "nan", "null"}  # what exports write for "no label"; still names where a class table lists them
 HINT = "labels are integers, or names"
+OBJECTS_HINT = "save integers as astype('int64'), names as astype(str): an array of objects is a pickle"
 LabelsLike = PathLike | Sequence[Any] | Array
 
 
@@ -35,6 +42,7 @@ class Labels:
     source: str
     values: Array
     vocabulary: list[str] | None = None
+    heading: str = ""  # of the column they were read from
 
     def __len__(self) -> int:
         return len(self.values)
@@ -56,47 +64,66 @@ def read_labels(labels: LabelsLike, n_rows: int, rows_name: str) -> Labels:
     """The labels of one part; raises LabelDtype, LabelOutOfRange (for nulls) and LengthMismatch.
 
     labels  path of .npy, .txt (one a line), .tsv or .csv:COLUMN, .json (a list); a list or pattern of .npy shards;
-            or an array or list in memory
+            or an array or list in memory; blank lines after the last label of a text do not count
     """
-    found = _read(labels)
+    found = _read(labels, n_rows)
     if len(found) != n_rows:
         what = f"{len(found):,} labels for {n_rows:,} rows"
-        raise LengthMismatch(what, f"{found.source} and {rows_name}", "one label a row, in the same order")
+        hint = f"one label a row, in the same order{_header_hint(found, n_rows)}"
+        raise LengthMismatch(what, f"{found.source} and {rows_name}", hint)
     return found
 
 
-def _read(labels: LabelsLike) -> Labels:
+def _header_hint(found: Labels, n_rows: int) -> str:
+    """One line too many or too few is often the line that names the column."""
+    if found.heading and len(found) == n_rows - 1:
+        return f"; the first line, {found.heading!r}, was read as the name of the column"
+    if found.vocabulary and len(found) == n_rows + 1 and np.count_nonzero(found.values == found.values[0]) == 1:
+        return f"; if the first line, {found.shown(0)}, names the column, call the file .tsv or .csv"
+    return ""
+
+
+def _read(labels: LabelsLike, n_rows: int) -> Labels:
     if isinstance(labels, np.ndarray):
         return from_array(labels, "labels")
     if isinstance(labels, str | os.PathLike):
-        return _read_path(labels)
+        return _read_path(labels, n_rows)
     items = list(labels)
     if items and all(isinstance(item, os.PathLike) or str(item).endswith(".npy") for item in items):
-        return _join([_read_file(path) for path in expand(items)])
+        return _join([_read_file(path, 0) for path in expand(items)])
     return from_items(items, "labels")
 
 
-def _read_path(labels: PathLike) -> Labels:
+def _read_path(labels: PathLike, n_rows: int) -> Labels:
     text = os.fspath(labels)
     name, colon, column = text.rpartition(":")
     if colon and not os.path.exists(text) and os.path.exists(name):
-        return _from_table(Path(name), column)
-    return _join([_read_file(path) for path in expand(labels)])
+        return _from_table(Path(name), column, n_rows)
+    paths = expand(labels)
+    return _join([_read_file(path, n_rows if len(paths) == 1 else 0) for path in paths])
 
 
-def _read_file(path: Path) -> Labels:
+def _read_file(path: Path, n_rows: int) -> Labels:
+    """Blank lines at the end are left out; an empty label may be a class, so among the first n_rows they stay."""
     refuse_unsafe(path)
     ending = path.suffix.lower()
     if ending == ".npy":
-        return from_array(open_array(path), path.name)
+        return from_array(_open_npy(path), path.name)
     if ending == ".json":
         return from_items(_json_list(path), path.name)
     if ending in (".tsv", ".csv"):
-        return _from_table(path, None)
+        return _from_table(path, None, n_rows)
     if ending in (".txt", ""):
-        return _from_text(text_lines(path), path.name)
+        return _from_text(without_blank_end(text_lines(path), n_rows), path.name)
     hint = "labels are read from .npy, .txt (one a line), .tsv or .csv (FILE:COLUMN) and .json (a list)"
     raise UnknownInput(f"the ending {path.suffix!r} is no kind of labels", str(path), hint)
+
+
+def _open_npy(path: Path) -> Array:
+    try:
+        return open_array(path)
+    except FeatureDtype as error:
+        raise LabelDtype(error.what, error.where, OBJECTS_HINT) from error
 
 
 def _join(parts: list[Labels]) -> Labels:
@@ -113,9 +140,10 @@ def _join(parts: list[Labels]) -> Labels:
 def from_array(array: Array, source: str) -> Labels:
     """Labels of an array: any integer type, or text; floats, objects, booleans and matrices are refused."""
     if array.dtype.hasobject:
-        raise LabelDtype("this is an array of Python objects", source, "save it as integers or as text (dtype str)")
+        raise LabelDtype("this is an array of Python objects", source, OBJECTS_HINT)
     if array.ndim != 1:
-        raise LabelDtype(f"labels of shape {array.shape}: one label a row is expected", source, HINT)
+        what = f"labels of shape {array.shape}: one label a row is expected"
+        raise LabelDtype(what, source, "one column: labels.ravel(); one-hot rows: labels.argmax(axis=1)")
     if array.dtype.kind == "f":
         broken = np.flatnonzero(array != np.floor(array))  # NaN too
         row = int(broken[0]) if broken.size else 0
@@ -128,9 +156,17 @@ def from_array(array: Array, source: str) -> Labels:
             raise LabelOutOfRange(f"label {array.max()} names no class", f"{source}, row {int(array.argmax())}", HINT)
         return Labels(source, array.astype(np.int64))
     if array.dtype.kind in "US":
-        names = (item.decode("utf-8") if isinstance(item, bytes) else item for item in array.tolist())
-        return _from_names(names, source)
+        return _from_names(_decoded(array, source), source)
     raise LabelDtype(f"labels of type {array.dtype}", source, HINT)
+
+
+def _decoded(array: Array, source: str) -> Iterator[str]:
+    for row, item in enumerate(array.tolist()):
+        try:
+            yield item.decode("utf-8") if isinstance(item, bytes) else item
+        except UnicodeDecodeError as error:
+            hint = "save them as text (dtype str), or as bytes in UTF-8"
+            raise LabelDtype(f"label {item!r} is no UTF-8 text", f"{source}, row {row}", hint) from error
 
 
 def from_items(items: Sequence[Any], source: str) -> Labels:
@@ -156,7 +192,7 @@ def from_items(items: Sequence[Any], source: str) -> Labels:
 
 def _from_text(lines: Sequence[str], source: str) -> Labels:
     """Lines of a text: integers when every line is one, otherwise names. An empty line is a name only in a table."""
-    if lines and all(_is_integer(line) for line in lines):
+    if lines and all(_is_integer(line.strip()) for line in lines):
         return from_items([int(line) for line in lines], source)
     return _from_names(lines, source)
 
@@ -172,12 +208,9 @@ def _from_names(names: Iterable[str], source: str) -> Labels:
     return Labels(source, values, list(places))
 
 
-def _from_table(path: Path, column: str | None) -> Labels:
+def _from_table(path: Path, column: str | None, n_rows: int) -> Labels:
     """A column of a TSV or CSV whose first line names the columns; it may be left out where there is only one."""
-    if path.suffix.lower() == ".csv":
-        rows = list(csv.reader(io.StringIO(read_text(path), newline="")))
-    else:
-        rows = [line.split("\t") for line in text_lines(path)]
+    rows = without_blank_end(table_rows(path), n_rows + 1)
     header, body = (rows[0], rows[1:]) if rows else ([], [])
     if column is None and len(header) != 1:
         hint = f"name it: {path.name}:COLUMN"
@@ -189,7 +222,9 @@ def _from_table(path: Path, column: str | None) -> Labels:
         if len(row) != len(header):
             what = f"{len(row)} fields where {len(header)} columns are named"
             raise LabelOutOfRange(what, f"{path.name}, row {number} (line {number + 2})", "one line a row")
-    return _from_text([row[place] for row in body], f"{path.name}:{header[place]}" if header else path.name)
+    found = _from_text([row[place] for row in body], f"{path.name}:{header[place]}" if header else path.name)
+    found.heading = header[place] if header else ""
+    return found
 
 
 def _json_list(path: Path) -> list[Any]:

@@ -11,12 +11,14 @@ import numpy as np
 
 from pipeline.dataset import Note
 from pipeline.ingest.errors import ColumnMismatch, FeatureDtype, FeatureShape
+from pipeline.ingest.files import by_number
 from pipeline.ingest.npy_file import open_array, refuse_objects
 from pipeline.ingest.source import SLAB_BYTES, DenseSource
 from tasks.files import disk_room
 from tasks.rows.base import Array
 
 REAL_KINDS = "fiub"  # float, signed, unsigned, bool
+SHOWN_SHARDS = 3  # names in a message
 
 
 def check_matrix(shape: tuple[int, ...], dtype: np.dtype, where: str) -> None:
@@ -32,7 +34,9 @@ def check_matrix(shape: tuple[int, ...], dtype: np.dtype, where: str) -> None:
 def open_npy(paths: Sequence[Path], spool: Path) -> DenseSource:
     """A source over .npy files. Matrices in Fortran order are first copied row by row into the folder `spool`."""
     parts: list[tuple[str, Array]] = []
-    notes: list[Note] = []
+    notes = shard_order(paths)
+    changes: dict[str, list[str]] = {}  # what is changed -> in which files
+    empty: list[str] = []
     for i, path in enumerate(paths):
         matrix = open_array(path)
         check_matrix(matrix.shape, matrix.dtype, str(path))
@@ -40,25 +44,45 @@ def open_npy(paths: Sequence[Path], spool: Path) -> DenseSource:
             what = f"{paths[0].name} has {parts[0][1].shape[1]} columns and {path.name} has {matrix.shape[1]}"
             raise ColumnMismatch(what, str(path), "all shards have the same columns")
         if not matrix.shape[0] and len(paths) > 1:
-            notes.append(Note("EmptyShard", f"{path.name} has no rows and was skipped"))
+            empty.append(path.name)
             continue
-        notes += conversions(matrix, path.name)
+        changes.setdefault(changed(matrix), []).append(path.name)
         if not matrix.flags.c_contiguous:
             matrix = _row_major(matrix, spool / f"rows-{len(os.listdir(spool))}-{i}.npy")
         parts.append((path.name, matrix))
     name = paths[0].name if len(paths) == 1 else f"{paths[0].name} .. {paths[-1].name}"
     if not parts:
         raise FeatureShape("no shard has any rows", name, "check how the shards were written")
+    notes += [Note("Converted", f"{listed(names)}: {said}") for said, names in changes.items() if said]
+    if empty:
+        notes.append(Note("EmptyShard", f"{listed(empty)}: no rows, skipped"))
     return DenseSource(name, parts, notes)
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first names of a list, and how many more there are."""
+    more = f" and {len(names) - SHOWN_SHARDS} more" if len(names) > SHOWN_SHARDS else ""
+    return ", ".join(names[:SHOWN_SHARDS]) + more
+
+
+def shard_order(paths: Sequence[Path]) -> list[Note]:
+    """A warning when shards are read by the numbers in their names, and a plain sort would order them otherwise."""
+    plain = sorted(paths, key=str)
+    if list(paths) == plain or list(paths) != sorted(paths, key=by_number):
+        return []
+    names = [path.name for path in paths[:SHOWN_SHARDS]]
+    text = f"shards are read by the numbers in their names: {', '.join(names)} ...; labels go in the same order"
+    return [Note("ShardOrder", text, "warning")]
 
 
 def from_array(matrix: Array, name: str) -> DenseSource:
     """A source over an array in memory."""
     check_matrix(matrix.shape, matrix.dtype, name)
-    return DenseSource(name, [(name, matrix)], conversions(matrix, name))
+    said = changed(matrix)
+    return DenseSource(name, [(name, matrix)], [Note("Converted", f"{name}: {said}")] if said else [])
 
 
-def conversions(matrix: Array, name: str) -> list[Note]:
+def changed(matrix: Array) -> str:
     """What will be changed about a matrix when it is stored, said beforehand."""
     said = []
     if matrix.dtype.newbyteorder("=") not in (np.dtype(np.float32), np.dtype(np.float16)):
@@ -67,7 +91,7 @@ def conversions(matrix: Array, name: str) -> list[Note]:
         said.append("big-endian values are stored little-endian")
     if not matrix.flags.c_contiguous:
         said.append("Fortran order is stored row by row")
-    return [Note("Converted", f"{name}: {'; '.join(said)}")] if said else []
+    return "; ".join(said)
 
 
 def _row_major(matrix: Array, path: Path) -> Array:

@@ -51,7 +51,7 @@ class Parts:
     """All source rows, numbered through: first those of training, then validation, then test."""
 
     def __init__(self, given: Sequence[Given], reading: Reading) -> None:
-        self.sources = open_sources([item.source for item in given], reading)
+        self.sources = open_sources([item.source for item in given], reading, [item.labels is None for item in given])
         check_alike(self.sources)
         self.labels = [_labels(item, source) for item, source in zip(given, self.sources, strict=True)]
         self.offsets = np.cumsum([0, *(source.n_rows for source in self.sources)])
@@ -105,20 +105,23 @@ def _labels(given: Given, source: Source) -> Labels:
             option = NAMES[given.part].replace("_", "-")
             raise LabelsMissing("its rows come without labels", source.name, f"give them with --{option}")
         return source.labels
-    if source.labels is not None:
-        text = f"{source.name}: the labels in the file were not used, because others were given"
-        source.notes.append(Note("LabelsReplaced", text))
     return read_labels(given.labels, source.n_rows, source.name)
 
 
-def open_sources(sources: Sequence[SourceLike], reading: Reading) -> list[Source]:
-    """One source for each; svmlight files are opened together, because only together they prove their index base."""
+def open_sources(
+    sources: Sequence[SourceLike], reading: Reading, labelled: Sequence[bool] | None = None
+) -> list[Source]:
+    """One source for each; svmlight files are opened together, because only together they prove their index base.
+
+    labelled  False for sources whose labels are not to be read from the file of the rows
+    """
     opened: list[Source | None] = [_from_memory(source) for source in sources]
     files = {i: expand(_paths(source)) for i, source in enumerate(sources) if opened[i] is None}
     formats = {i: format_of(paths, reading.fmt) for i, paths in files.items()}
     texts = [i for i, fmt in formats.items() if fmt == "svmlight"]
     if texts:
-        read = open_svmlight([files[i] for i in texts], reading.spool, reading.index_base, reading.n_features)
+        own = None if labelled is None else [labelled[i] for i in texts]
+        read = open_svmlight([files[i] for i in texts], reading.spool, reading.index_base, reading.n_features, own)
         for i, source in zip(texts, read, strict=True):
             opened[i] = source
     for i, paths in files.items():

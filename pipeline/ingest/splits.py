@@ -12,7 +12,7 @@ import numpy as np
 
 from pipeline.dataset import SPLITS, TEST, TRAIN, VALIDATION
 from pipeline.ingest.errors import LengthMismatch, SplitFormat
-from pipeline.ingest.files import PathLike, read_text, refuse_unsafe, text_lines
+from pipeline.ingest.files import PathLike, read_text, refuse_unsafe, text_lines, without_blank_end
 from pipeline.ingest.npy_file import open_array
 from tasks.errors import ParamError
 from tasks.rows.base import Array
@@ -102,7 +102,7 @@ def read_split(split: SplitLike, n_rows: int, rows_name: str) -> Array:
     if ending == ".npy":
         return _from_array(open_array(path), n_rows, path.name, rows_name)
     if ending in (".txt", ".tsv", ""):
-        return _from_array(np.array(text_lines(path), np.str_), n_rows, path.name, rows_name)
+        return _from_array(np.array(without_blank_end(text_lines(path)), np.str_), n_rows, path.name, rows_name)
     if ending != ".json":
         raise SplitFormat(f"the ending {path.suffix!r} is no kind of split", str(path), HINT)
     try:

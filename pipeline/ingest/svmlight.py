@@ -7,6 +7,7 @@ features proves base 1.
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import math
 from array import array
@@ -17,7 +18,7 @@ from typing import IO, Any
 import numpy as np
 
 from pipeline.dataset import Note
-from pipeline.ingest.errors import ColumnMismatch, DamagedInput, SvmlightIndexBase, SvmlightLine
+from pipeline.ingest.errors import ColumnMismatch, DamagedInput, FeatureShape, SvmlightIndexBase, SvmlightLine
 from pipeline.ingest.files import GZIP_START, first_bytes
 from pipeline.ingest.labels import Labels
 from pipeline.ingest.source import CsrSource
@@ -26,6 +27,7 @@ from tasks.rows.base import Array
 
 FLUSH_ENTRIES = 2**20  # entries held before they go to disk
 MAX_INDEX = 2**31 - 2
+FAR = 100  # a matrix this many times wider than its values could fill gets a warning
 
 
 class Spool:
@@ -39,6 +41,10 @@ class Spool:
         self._values, self._columns = array("d"), array("i")
         for path in self.paths:
             path.write_bytes(b"")
+
+    def __len__(self) -> int:
+        """Entries added."""
+        return self.ends[-1]
 
     def add(self, label: int, columns: list[int], values: list[float]) -> None:
         if columns:
@@ -71,15 +77,25 @@ class Spool:
 
 
 def open_svmlight(
-    parts: Sequence[Sequence[Path]], spool: Path, index_base: int | None, n_features: int | None
+    parts: Sequence[Sequence[Path]],
+    spool: Path,
+    index_base: int | None,
+    n_features: int | None,
+    labelled: Sequence[bool] | None = None,
 ) -> list[CsrSource]:
     """One source for each part (train, validation, test: a list of files each), all with the same columns.
 
-    Raises SvmlightLine with file and line, SvmlightIndexBase, ColumnMismatch.
+    labelled  False for a part whose labels come from elsewhere: then any first word is taken for the label's place,
+              and lines may begin with the first column
+    Raises SvmlightLine with file and line, SvmlightIndexBase, ColumnMismatch, FeatureShape.
     """
-    spools = [_read_part(paths, Spool(spool, f"part{i}")) for i, paths in enumerate(parts)]
+    own = labelled or [True] * len(parts)
+    spools = [_read_part(paths, Spool(spool, f"part{i}"), own[i]) for i, paths in enumerate(parts)]
     lowest, highest = min(part.lowest for part in spools), max(part.highest for part in spools)
     where = parts[0][0].name if sum(map(len, parts)) == 1 else f"{parts[0][0].name} and the other files"
+    for paths, part in zip(parts, spools, strict=True):
+        if not part.labels:
+            raise FeatureShape("there are no rows", str(paths[0]), HINT)
     base, why = index_base_of(lowest, highest, index_base, n_features, where)
     width = max(1, highest + 1 - base)
     if n_features is not None and width > n_features:
@@ -87,11 +103,25 @@ def open_svmlight(
     sources = []
     for paths, part in zip(parts, spools, strict=True):
         name = paths[0].name if len(paths) == 1 else f"{paths[0].name} .. {paths[-1].name}"
-        note = Note("SvmlightIndexBase", f"{name}: columns count from {base} ({why})")
-        source = CsrSource(name, *part.arrays(base), n_features or width, [note])
-        source.labels = Labels(name, np.array(part.labels, np.int64))
+        notes = [Note("SvmlightIndexBase", f"{name}: columns count from {base} ({why})")]
+        source = CsrSource(name, *part.arrays(base), n_features or width, notes)
+        if own[len(sources)]:
+            source.labels = Labels(name, np.array(part.labels, np.int64))
+        else:
+            text = f"{name}: the labels in the file were not used, because others were given"
+            source.notes.append(Note("LabelsReplaced", text))
         sources.append(source)
+    if n_features is None:
+        sources[0].notes += _far_column(width, sum(len(part) for part in spools), where)
     return sources
+
+
+def _far_column(width: int, entries: int, where: str) -> list[Note]:
+    """A warning when the largest column makes the matrix far wider than its values can fill: often a wrong number."""
+    if width <= FAR * entries + 1000:
+        return []
+    text = f"{where}: the largest column makes {width:,} features of {entries:,} values; is its number right?"
+    return [Note("FarColumn", text, "warning")]
 
 
 def index_base_of(lowest: int, highest: int, stated: int | None, n_features: int | None, where: str) -> tuple[int, str]:
@@ -109,11 +139,11 @@ def index_base_of(lowest: int, highest: int, stated: int | None, n_features: int
     raise SvmlightIndexBase(what, where, "state it: --index-base 1 (usual for libsvm files) or --index-base 0")
 
 
-def _read_part(paths: Iterable[Path], spool: Spool) -> Spool:
+def _read_part(paths: Iterable[Path], spool: Spool, labelled: bool) -> Spool:
     for path in paths:
         with _open_text(path) as file:
             for number, line in _lines(file, path):
-                row = parse_line(line, f"{path}, line {number}")
+                row = parse_line(line, f"{path}, line {number}", labelled)
                 if row is not None:
                     spool.add(*row)
     return spool
@@ -125,20 +155,26 @@ def _open_text(path: Path) -> Any:
 
 def _lines(file: IO[Any], path: Path) -> Iterator[tuple[int, bytes]]:
     try:
-        yield from enumerate(file, 1)
+        for number, line in enumerate(file, 1):
+            yield number, line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
     except (EOFError, gzip.BadGzipFile) as error:
         raise DamagedInput(f"it cannot be inflated to its end ({error})", str(path), "copy it again") from error
 
 
-def parse_line(line: bytes, where: str) -> tuple[int, list[int], list[float]] | None:
-    """Label, ascending columns and values of one line; None for an empty line or a comment. Raises SvmlightLine."""
+def parse_line(line: bytes, where: str, labelled: bool = True) -> tuple[int, list[int], list[float]] | None:
+    """Label, ascending columns and values of one line; None for an empty line or a comment. Raises SvmlightLine.
+
+    Without `labelled` the first word is no label that counts, and may be missing.
+    """
     content = line.split(b"#", 1)[0]
     words = content.split()
     if not words:
         return None
     if b"_" in content:  # Python would read 1_0 as ten
         raise SvmlightLine("an underscore is no part of a number", where, HINT)
-    label = _label(words[0], where)
+    if not labelled and b":" in words[0]:
+        words.insert(0, b"0")
+    label = _label(words[0], where) if labelled else 0
     pairs = words[2:] if len(words) > 1 and words[1].startswith(b"qid:") else words[1:]
     columns, values = [], []
     last = -1

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.ingest.errors import TaxonomyFormat, TaxonomyMultiParent, TaxonomyUnknownClass
-from pipeline.ingest.files import PathLike, read_text, text_lines
+from pipeline.ingest.files import PathLike, read_text, table_rows
 from pipeline.ingest.labels import normal
 
-HINT = "a TSV of parent and child, nested JSON objects, or JSON with nodes (id, name, parent) and leaves"
+HINT = "a TSV or CSV of parent and child, nested JSON objects, or JSON with nodes (id, name, parent) and leaves"
 NO_PARENT = -1
 
 
@@ -46,7 +46,8 @@ class TaxonomyNodes:
         before = self.parents[child]
         if before not in (NO_PARENT, parent):
             what = f"{self.names[child]!r} stands under {self.names[before]!r} and under {self.names[parent]!r}"
-            raise TaxonomyMultiParent(what, self.source, "a taxonomy is a tree: keep one parent")
+            hint = "a taxonomy is a tree: keep one parent; a file of child and parent says so in its first line"
+            raise TaxonomyMultiParent(what, self.source, hint)
         self.parents[child] = parent
 
 
@@ -59,23 +60,27 @@ def read_taxonomy(taxonomy: PathLike | dict[str, Any]) -> TaxonomyNodes:
         raise TaxonomyFormat("there is no such file", str(path), "check the path")
     if path.suffix.lower() == ".json":
         return _from_json(read_text(path), path.name)
-    return _from_lines(text_lines(path), path.name)
+    return _from_lines(table_rows(path), path.name)
 
 
 # ---- parent and child --------------------------------------------------------------------------------------------
 
 
-def _from_lines(lines: Sequence[str], source: str) -> TaxonomyNodes:
-    """A parent and a child a line, with a tab between; an empty parent declares a root. A header may say the order."""
+def _from_lines(lines: Sequence[list[str]], source: str) -> TaxonomyNodes:
+    """A parent and a child a line, with a tab between (in .csv a comma); a header may say the order.
+
+    An empty parent declares a root.
+    """
     nodes, places = TaxonomyNodes(source), dict[str, int]()
-    parent_column, child_column, start = _columns(lines[0].split("\t") if lines else [])
-    for number, line in enumerate(lines[start:], start + 1):
-        if not line.strip():
+    parent_column, child_column, start = _columns(lines[0] if lines else [])
+    for number, fields in enumerate(lines[start:], start + 1):
+        if not "".join(fields).strip():
             continue
-        fields = line.split("\t")
         if len(fields) <= max(parent_column, child_column) or not fields[child_column]:
             raise TaxonomyFormat(
-                "a parent and a child are expected, with a tab between", f"{source}, line {number}", HINT
+                "a parent and a child are expected, with a tab between (in .csv a comma)",
+                f"{source}, line {number}",
+                HINT,
             )
         above, below = (normal(fields[column]) for column in (parent_column, child_column))
         for key in (above, below):

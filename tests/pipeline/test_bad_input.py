@@ -125,7 +125,7 @@ def test_an_object_array_on_disk_is_never_unpickled(refused, tmp_path):
     refused(errors.FeatureDtype, "x.npy", "objects", source="x.npy")
     np.savez("x.npz", x=np.array([Trap(tmp_path / "sprung")] * 12))
     refused(errors.FeatureDtype, "x.npz", "member x.npy", source="x.npz")
-    refused(errors.FeatureDtype, "x.npy", labels="x.npy")
+    refused(errors.LabelDtype, "x.npy", "astype(str)", labels="x.npy")
     assert not (tmp_path / "sprung").exists()
 
 

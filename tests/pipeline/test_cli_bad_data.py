@@ -78,7 +78,7 @@ def test_object_arrays_are_never_opened(tmp_path) -> None:
     source, _ = write_source(tmp_path, X, Y)
     np.save(tmp_path / "o.npy", np.array([{}] * 60), allow_pickle=True)
     ingest = ("ingest", source, tmp_path / "d.zarr", "--labels")
-    refused(tmp_path, 3, "FeatureDtype", "o.npy", by=(*ingest, tmp_path / "o.npy"))
+    refused(tmp_path, 3, "LabelDtype", "o.npy", by=(*ingest, tmp_path / "o.npy"))
     refused(tmp_path, 3, "FeatureDtype", "o.npy", by=("ingest", tmp_path / "o.npy", tmp_path / "d.zarr"))
     (tmp_path / "y.pkl").write_bytes(b"\x80\x05N.")
     refused(tmp_path, 3, "UnsafeFormat", "y.pkl", by=(*ingest, tmp_path / "y.pkl"))

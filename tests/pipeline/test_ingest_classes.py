@@ -104,7 +104,7 @@ def test_classes_without_a_table(tmp_path):
     assert made.classes.ids == ("0", "1", "2")
     made = ingest(matrix, tmp_path / "numbers", labels=[0, 1, 3, 1, 0, 3], validation=0, test=0)
     assert made.classes.names == ("0", "1", "2", "3")
-    assert [note.code for note in made.notes] == ["EmptySplit", "ClassWithoutRows"]
+    assert [note.code for note in made.notes] == ["Classes", "NoTaxonomy", "EmptySplit", "ClassWithoutRows"]
 
 
 @pytest.mark.parametrize(
