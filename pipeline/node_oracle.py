@@ -15,7 +15,7 @@ from tasks.fit.blocks import make_partitions
 from tasks.fit.fit import FitResult, fit
 from tasks.fit.problem import SgdProblem, StepTrial
 from tasks.fit.scorer import Parameters
-from tasks.io import Block
+from tasks.io import Block, facts_of
 from tasks.rows.base import Array
 from tasks.trees.blocks import (
     NodeTask,
@@ -57,6 +57,8 @@ class PoolNode:
         self.node, self.field, self.pool = node, field, pool
         self.label = node.ground.place(node.path).replace("/", "_")
         self.classes = classes_at(node.ground, node.path)
+        self.n_features = node.ground.n_features
+        self.features = np.arange(self.n_features, dtype=np.int32) if facts_of(node.ground.rows).body == "csr" else None
         counts = pool.sum(node_class_counts, field.judged, node, name=f"classes_{self.label}")
         self.balance = Balance.of(*counts)
 

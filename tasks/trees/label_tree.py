@@ -26,6 +26,7 @@ from tasks.trees.partition import (
     spend_rest,
 )
 from tasks.trees.tree import Path, Split
+from tasks.trees.weights import SparseWeights
 
 
 class Node(Protocol):
@@ -33,6 +34,8 @@ class Node(Protocol):
     holds; it is judged on the validation rows of that kind, and for classes that have none on training rows instead."""
 
     classes: Array  # (K,) int32, ascending
+    n_features: int
+    features: Array | None  # (n,) int32, ascending: those that weights are of, for sparse rows; None = all of them
 
     def learn(self, children: Array, start: Parameters | None, alternation: int) -> FitResult:
         """OP2: classifiers for a partition (Q, K) bool, from `start` if given."""
@@ -111,8 +114,9 @@ def improve(counts: Array, params: LabelTreeParams) -> Partition:
 def _grown(
     node: Node, children: Array, fitted: FitResult, fits: list[FitResult], counts: Array, partition: Partition | None
 ) -> Grown:
-    weights = fitted.parameters["weights"]
-    bias = fitted.parameters.get("bias", np.zeros(children.shape[0], weights.dtype))
+    matrix = fitted.parameters["weights"]
+    weights = matrix if node.features is None else SparseWeights.of(matrix, node.n_features, node.features)
+    bias = fitted.parameters.get("bias", np.zeros(children.shape[0], matrix.dtype))
     record: dict[str, Any] = {
         "classes": int(node.classes.size),
         "children": int(children.shape[0]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -19,7 +19,8 @@ from tasks.rows.base import Array, Rows
 from tasks.trees.balance import class_sums
 from tasks.trees.label_tree import Grown, grow_node
 from tasks.trees.params import LabelTreeParams
-from tasks.trees.tree import LabelTree, Path, Split, assemble
+from tasks.trees.tree import LabelTree, Path, Split, assemble, node_scores
+from tasks.trees.weights import active_features, narrowed
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,19 +39,23 @@ class LocalNode:
 
     classes     (K,) int32, ascending; rows of other classes must have been left out
     train       training rows; validation: rows that judge
+    Sparse rows are held with the features of the training rows as their only columns: the weights of all others stay 0.
     """
 
     def __init__(
         self, classes: Array, train: Labelled, validation: Labelled, params: LabelTreeParams, seed: int, name: str
     ) -> None:
         self.classes, self.params, self.seed, self.name = classes, params, seed, name
-        self.rows, self.columns = train.rows, np.searchsorted(classes, train.labels).astype(np.int32)
+        self.features = active_features(train.rows)
+        self.n_features = train.rows.n_features
+        self.rows = narrowed(train.rows, self.features)
+        self.columns = np.searchsorted(classes, train.labels).astype(np.int32)
         judged = np.searchsorted(classes, validation.labels).astype(np.int32)
-        self.judges: list[tuple[Rows, Array]] = [(validation.rows, judged)]
+        self.judges: list[tuple[Rows, Array]] = [(narrowed(validation.rows, self.features), judged)]
         self.balance = Balance.of(*(np.bincount(c, minlength=classes.size) for c in (self.columns, judged)))
         stand_ins = self.balance.stand_ins(self.columns)
         if stand_ins.size:
-            self.judges.append((train.rows.take(stand_ins), self.columns[stand_ins]))
+            self.judges.append((self.rows.take(stand_ins), self.columns[stand_ins]))
 
     def learn(self, children: Array, start: Parameters | None, alternation: int) -> FitResult:
         """See `Node.learn`. Rows of a class that no child holds pull no weights, so they are left out."""
@@ -124,26 +129,22 @@ def node_problem(n_features: int, children: Array, params: LabelTreeParams, seed
     return SgdProblem(scorer, OverlapHinge(children), params.sgd, seed, name)
 
 
-def node_scores(rows: Rows, weights: Parameters) -> Array:
-    """(n_rows, Q) float32."""
-    scores: Array = rows.scores(weights["weights"])
-    if "bias" in weights:
-        scores += weights["bias"]
-    return scores
-
-
 def routes(rows: Rows, weights: Parameters) -> Array:
     """(n_rows,) int64: the child that each row goes to, ties to the lower."""
-    best, _ = best_two(rows, weights)
-    return np.asarray(best)
+    return np.asarray(best_two(rows, weights)[0])
 
 
 def best_two(rows: Rows, weights: Parameters) -> Array:
-    """(2, n_rows) int64: best and second best child of each row, ties to the lower; scores are held by slices."""
-    n_children = weights["weights"].shape[1]
+    """(2, n_rows) int64: best and second best child of each row, ties to the lower."""
+    matrix, bias = weights["weights"], weights.get("bias", np.zeros(1, np.float32))
+    return _best_two(rows, lambda part: node_scores(part, matrix, bias), matrix.shape[1])
+
+
+def _best_two(rows: Rows, scores_of: Callable[[Rows], Array], n_children: int) -> Array:
+    """The same of any scores (n_rows, n_children), which are held by slices."""
     best = np.empty((2, rows.n_rows), np.int64)
     for start, stop, part in slices(rows, n_children):
-        scores = node_scores(part, weights)
+        scores = scores_of(part)
         best[0, start:stop] = scores.argmax(axis=1)
         scores[np.arange(stop - start), best[0, start:stop]] = -np.inf
         best[1, start:stop] = scores.argmax(axis=1)
@@ -176,7 +177,7 @@ def sent_down(rows: Rows, columns: Array, split: Split, training: bool, params: 
     if training and params.training_rows == "of-class":
         child, index = np.nonzero(split.children[:, columns])
         return index, child
-    gone = routes(rows, split.parameters())
+    gone = _best_two(rows, split.scores, len(split.children))[0]
     stays = np.flatnonzero(split.children[gone, columns])
     order = stays[np.argsort(gone[stays], kind="stable")]
     return order, gone[order]

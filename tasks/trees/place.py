@@ -1,9 +1,10 @@
 """Where a tree grows: which rows a node has, found in its parent's routes; never copied down the tree.
 
-A node's folder holds its split (`classes`, `children`, `weights`, `bias`), its routes in one or more pieces, and
-`DONE.json`, written last. A piece lists the rows that the children get, sorted by child, then part, block and offset:
-`routes-NAME` (n, 3) int32 = block, offset in it, class; `starts-NAME` (2 Q + 1,) int64 = where each child's training
-rows and validation rows begin. A node trained whole writes one piece, a node trained by blocks one per block.
+A node's folder holds its split (`classes`, `children`, `bias`, `weights`; of sparse weights also `columns`, `starts`,
+`entries`), its routes in one or more pieces, and `DONE.json`, written last. A piece lists the rows that the children
+get, sorted by child, then part, block and offset: `routes-NAME` (n, 3) int32 = block, offset in it, class;
+`starts-NAME` (2 Q + 1,) int64 = where each child's training rows and validation rows begin. A node trained whole writes
+one piece, a node trained by blocks one per block.
 """
 
 from __future__ import annotations
@@ -28,11 +29,12 @@ from tasks.trees.label_tree import Grown
 from tasks.trees.local import node_name
 from tasks.trees.params import LabelTreeParams
 from tasks.trees.tree import Path, Split
+from tasks.trees.weights import SparseWeights
 
 DONE = "DONE.json"
 WHOLE = "all"  # name of the one piece of a node that was trained whole
 PARTS = (TRAIN, VALIDATION)
-SPLIT = ("classes", "children", "weights", "bias")
+SPARSE = ("columns", "starts", "entries")  # what a folder holds beside `weights` when these are sparse
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +146,28 @@ def write_piece(ground: Ground, path: Path, name: str, chosen: Sequence[tuple[Me
 
 def write_split(ground: Ground, path: Path, split: Split) -> str:
     """Write what goes into the tree; returns its digest."""
-    folder = ground.node_folder(path)
-    return combine([_write(folder, name, getattr(split, name)) for name in SPLIT])
+    folder, arrays = ground.node_folder(path), split_arrays(split)
+    return combine([_write(folder, name, arrays[name]) for name in arrays])
+
+
+def split_arrays(split: Split) -> dict[str, Array]:
+    """What is written of a split, by name."""
+    weights = split.weights
+    arrays = {"classes": split.classes, "children": split.children, "bias": split.bias}
+    if isinstance(weights, SparseWeights):
+        return arrays | {"weights": weights.values} | {name: getattr(weights, name) for name in SPARSE}
+    return arrays | {"weights": weights}
+
+
+def read_split_of(folder: Folder, names: Sequence[str], n_features: int) -> Split:
+    """The split of a node folder that holds the arrays `names`."""
+    arrays = {name: _read(folder, name) for name in names}
+    values = arrays.pop("weights")
+    if not set(SPARSE) <= set(arrays):
+        return Split(weights=values, **arrays)
+    shape = (n_features, len(arrays["children"]))
+    weights = SparseWeights(values=values, shape=shape, **{name: arrays.pop(name) for name in SPARSE})
+    return Split(weights=weights, **arrays)
 
 
 def write_done(ground: Ground, path: Path, grown: Grown, piece_digests: Mapping[str, str], routed: Array) -> Summary:
@@ -161,6 +183,7 @@ def write_done(ground: Ground, path: Path, grown: Grown, piece_digests: Mapping[
     content = {
         "parent": parent_digest(ground, path),
         "split": split,
+        "arrays": list(split_arrays(grown.split)),
         "pieces": dict(piece_digests),
         "record": grown.record,
         "children": children,
@@ -208,7 +231,7 @@ def finished(ground: Ground, path: Path) -> Summary | None:
         held = (
             content["digest"] == digest_text(json.dumps(named, sort_keys=True))
             and content["parent"] == parent_digest(ground, path)
-            and content["split"] == combine([digest_arrays(_read(folder, name)) for name in SPLIT])
+            and content["split"] == combine([digest_arrays(_read(folder, name)) for name in content["arrays"]])
             and all(
                 digest == combine([digest_arrays(_read(folder, f"{kind}-{name}")) for kind in ("routes", "starts")])
                 for name, digest in content["pieces"].items()
@@ -222,7 +245,8 @@ def finished(ground: Ground, path: Path) -> Summary | None:
 def read_grown(ground: Ground, path: Path) -> Grown:
     """A finished node."""
     folder = ground.node_folder(path)
-    return Grown(Split(**{name: _read(folder, name) for name in SPLIT}), read_done(folder)["record"])
+    content = read_done(folder)
+    return Grown(read_split_of(folder, content["arrays"], ground.n_features), content["record"])
 
 
 def _read(folder: Folder, name: str) -> Array:

@@ -14,10 +14,12 @@ from tasks.models.base import Ranking
 from tasks.models.errors import ModelFormat
 from tasks.models.slices import check_width, slice_rows
 from tasks.rows.base import Array, Rows
+from tasks.trees.weights import SparseWeights, entries_fit, entry_dtype
 
 NONE = -1  # no class (NULL), no node
 
 TENSORS = ("first_child", "n_children", "offsets", "classes", "weights", "bias")
+SPARSE_TENSORS = ("columns", "column_offsets", "entry_offsets", "entries")  # beside these, of a tree of sparse weights
 
 Path = tuple[int, ...]  # a node's place: which child at each split from the root; the root is ()
 
@@ -28,13 +30,13 @@ class Split:
 
     classes    (K,) int32, ascending: the classes of the node
     children   (Q, K) bool: which child holds which class (P)
-    weights    (n_features, Q) float32
+    weights    (n_features, Q) float32, a matrix or sparse
     bias       (Q,) float32, zeros for a tree without bias
     """
 
     classes: Array
     children: Array
-    weights: Array
+    weights: Array | SparseWeights
     bias: Array
 
     def classes_of(self, child: int) -> Array:
@@ -43,8 +45,20 @@ class Split:
         return held
 
     def parameters(self) -> dict[str, Array]:
-        """Weights and bias under the names that a linear scorer gives them."""
-        return {"weights": self.weights, "bias": self.bias}
+        """Weights, as a matrix of all features, and bias under the names that a linear scorer gives them."""
+        whole = self.weights.to_array() if isinstance(self.weights, SparseWeights) else self.weights
+        return {"weights": whole, "bias": self.bias}
+
+    def scores(self, rows: Rows) -> Array:
+        """(n_rows, Q) float32."""
+        return node_scores(rows, self.weights, self.bias)
+
+
+def node_scores(rows: Rows, weights: Array | SparseWeights, bias: Array) -> Array:
+    """X W + b at one node: weights (n_features, n_children), bias (n_children,) -> (n_rows, n_children)."""
+    scores: Array = weights.scores(rows) if isinstance(weights, SparseWeights) else rows.scores(weights)
+    scores += bias
+    return scores
 
 
 @numba.njit(cache=True, nogil=True)
@@ -89,8 +103,13 @@ class LabelTree:
     offsets       (n_nodes + 1,) int64 into `classes`: the label set of each node
     classes       (total,) int32, ascending within a node
     weights       1-d float32: the (n_features, n_children) matrices of the inner nodes, C order, one after another:
-                  each node's is contiguous, so that loading maps one file and a walk touches only what it needs
+                  each node's is contiguous, so that a walk touches only what it needs
     bias          (n_nodes - 1,) float32: node n's is bias[n - 1]
+    A tree learnt from sparse rows holds of its matrices what is not zero (`SparseWeights`), node after node:
+    columns         (n_columns,) int32: the features with weights at a node, ascending within the node
+    column_offsets  (n_nodes + 1,) int64 into `columns`: those of each node
+    entry_offsets   (n_columns + 1,) int64 into `entries` and `weights`: those of each column
+    entries         uint16 or uint32, of the length of `weights`: the child of each weight
     n_features    width of the rows; n_classes size of the class table; facts: plain values that describe its making
     """
 
@@ -105,6 +124,10 @@ class LabelTree:
     n_features: int
     n_classes: int
     facts: Mapping[str, Any]
+    columns: Array | None = None
+    column_offsets: Array | None = None
+    entry_offsets: Array | None = None
+    entries: Array | None = None
 
     @property
     def n_nodes(self) -> int:
@@ -129,18 +152,34 @@ class LabelTree:
         held: Array = self.classes[self.offsets[node] : self.offsets[node + 1]]
         return held
 
-    def node_weights(self, node: int) -> Array:
+    def node_weights(self, node: int) -> Array | SparseWeights:
         """(n_features, n_children) float32 of an inner node."""
+        if self.columns is not None:
+            return self._sparse_weights(node)
         start, stop = self._weight_offsets[node : node + 2]
         matrix: Array = self.weights[start:stop].reshape(self.n_features, -1)
         return matrix
 
+    def _sparse_weights(self, node: int) -> SparseWeights:
+        assert self.columns is not None
+        assert self.column_offsets is not None
+        assert self.entry_offsets is not None
+        assert self.entries is not None
+        first, last = self.column_offsets[node : node + 2]
+        starts = self.entry_offsets[first : last + 1]
+        held = slice(starts[0], starts[-1])
+        return SparseWeights(
+            columns=self.columns[first:last],
+            starts=starts - starts[0],
+            entries=self.entries[held],
+            values=self.weights[held],
+            shape=(self.n_features, int(self.n_children[node])),
+        )
+
     def node_scores(self, node: int, rows: Rows) -> Array:
         """(n_rows, n_children) float32 of the rows at an inner node."""
         first = self.first_child[node] - 1
-        scores: Array = rows.scores(self.node_weights(node))
-        scores += self.bias[first : first + self.n_children[node]]
-        return scores
+        return node_scores(rows, self.node_weights(node), self.bias[first : first + self.n_children[node]])
 
     def rank(self, rows: Rows, top: int) -> Ranking:
         """Walk every row down; then the classes at its last split, the leaf's class first (see `best_classes`).
@@ -183,13 +222,15 @@ class LabelTree:
 
     def tensors(self) -> dict[str, Array]:
         """Arrays for weights.safetensors."""
-        return {name: np.ascontiguousarray(getattr(self, name)) for name in TENSORS}
+        names = TENSORS if self.columns is None else (*TENSORS, *SPARSE_TENSORS)
+        return {name: np.ascontiguousarray(getattr(self, name)) for name in names}
 
     @classmethod
     def load(cls, header: dict[str, Any], tensors: dict[str, Array]) -> Self:
         """The tree that `header` and `tensors` describe. Raises ModelFormat when they do not fit together."""
-        if set(tensors) != set(TENSORS):
-            raise ModelFormat(f"a label tree needs the tensors {', '.join(TENSORS)}")
+        if set(tensors) not in ({*TENSORS}, {*TENSORS, *SPARSE_TENSORS}):
+            either = f"{', '.join(TENSORS)}, and {', '.join(SPARSE_TENSORS)} if it is sparse"
+            raise ModelFormat(f"a label tree needs the tensors {either}")
         facts = {name: value for name, value in header["tree"].items() if name not in ("n_nodes", "shape")}
         tree = cls(**tensors, n_features=int(header["n_features"]), n_classes=int(header["n_classes"]), facts=facts)
         _check(tree)
@@ -215,7 +256,7 @@ def assemble(
     """
     nodes: list[tuple[Path, Array]] = [((), np.asarray(root, np.int32))]
     first_child, n_children = [], []
-    matrices: list[Array] = []
+    matrices: list[Array | SparseWeights] = []
     biases: list[Array] = []
     for path, _ in nodes:  # grows while it is walked: breadth-first
         split = splits.get(path)
@@ -223,7 +264,7 @@ def assemble(
         n_children.append(len(split.children) if split else 0)
         if split:
             nodes.extend(((*path, q), split.classes_of(q)) for q in range(len(split.children)))
-            matrices.append(np.asarray(split.weights, np.float32).reshape(-1))
+            matrices.append(split.weights)
             biases.append(np.asarray(split.bias, np.float32))
     sizes = [held.size for _, held in nodes]
     return LabelTree(
@@ -231,12 +272,30 @@ def assemble(
         n_children=np.array(n_children, np.int32),
         offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
         classes=np.concatenate([held for _, held in nodes]).astype(np.int32),
-        weights=np.concatenate([np.zeros(0, np.float32), *matrices]),
         bias=np.concatenate([np.zeros(0, np.float32), *biases]),
         n_features=n_features,
         n_classes=n_classes,
         facts=facts,
+        **_joined(matrices, n_children, n_features),
     )
+
+
+def _joined(matrices: list[Array | SparseWeights], n_children: list[int], n_features: int) -> dict[str, Array]:
+    """`weights` of a tree, and what goes with them if any node has sparse ones: then all are stored so."""
+    if not any(isinstance(one, SparseWeights) for one in matrices):
+        plain = [np.asarray(one, np.float32).reshape(-1) for one in matrices if not isinstance(one, SparseWeights)]
+        return {"weights": np.concatenate([np.zeros(0, np.float32), *plain])}
+    sparse = [one if isinstance(one, SparseWeights) else SparseWeights.of(one, n_features) for one in matrices]
+    n_columns = np.zeros(len(n_children), np.int64)
+    n_columns[np.flatnonzero(n_children)] = [one.columns.size for one in sparse]
+    lengths = np.concatenate([np.diff(one.starts) for one in sparse])
+    return {
+        "weights": np.concatenate([one.values for one in sparse]),
+        "columns": np.concatenate([one.columns for one in sparse]),
+        "column_offsets": np.concatenate([[0], np.cumsum(n_columns)]).astype(np.int64),
+        "entry_offsets": np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        "entries": np.concatenate([one.entries for one in sparse]).astype(entry_dtype(max(n_children)), copy=False),
+    }
 
 
 def shape_counts(tree: LabelTree) -> list[dict[str, int]]:
@@ -258,8 +317,25 @@ def shape_counts(tree: LabelTree) -> list[dict[str, int]]:
 
 def _check(tree: LabelTree) -> None:
     """Raises ModelFormat unless the arrays describe a tree in breadth-first order."""
-    if not (_nodes_fit(tree) and _classes_fit(tree) and tree.weights.shape == (tree.bias.size * tree.n_features,)):
+    if not (_nodes_fit(tree) and _classes_fit(tree) and _weights_fit(tree)):
         raise ModelFormat("the arrays of the label tree do not fit together")
+
+
+def _weights_fit(tree: LabelTree) -> bool:
+    if tree.columns is None or tree.column_offsets is None or tree.entry_offsets is None or tree.entries is None:
+        return tree.weights.shape == (tree.bias.size * tree.n_features,)
+    shapes = tree.column_offsets.shape == (tree.n_nodes + 1,), tree.entry_offsets.shape == (tree.columns.size + 1,)
+    if not all(shapes) or tree.weights.shape != tree.entries.shape or tree.entries.dtype.kind != "u":
+        return False
+    if not (_offsets_fit(tree.column_offsets, tree.columns) and _offsets_fit(tree.entry_offsets, tree.entries)):
+        return False
+    offsets = tree.column_offsets, tree.entry_offsets
+    return bool(entries_fit(tree.columns, *offsets, tree.entries, tree.n_children, tree.n_features))
+
+
+def _offsets_fit(offsets: Array, values: Array) -> bool:
+    fits = values.ndim == 1 and offsets[0] == 0 and offsets[-1] == values.size and (np.diff(offsets) >= 0).all()
+    return bool(fits)
 
 
 def _nodes_fit(tree: LabelTree) -> bool:
