@@ -110,11 +110,13 @@ def ingest(
         ),
     ],
     dataset: Annotated[Path, typer.Argument(metavar="DATASET", help="the dataset store to make: NAME.zarr")],
-    labels: Annotated[str | None, typer.Option(help="labels of the training rows: .npy, .txt or .tsv")] = None,
-    classes: Annotated[
-        str | None, typer.Option(help="class table: .json, .txt or .tsv; default: from the labels")
+    labels: Annotated[
+        str | None, typer.Option(help="labels of the training rows: .npy, .txt, .json, .tsv or .csv (FILE:COLUMN)")
     ] = None,
-    taxonomy: Annotated[str | None, typer.Option(help="parent/child .tsv, or .json")] = None,
+    classes: Annotated[
+        str | None, typer.Option(help="class table: .json, .txt, .tsv or .csv; default: from the labels")
+    ] = None,
+    taxonomy: Annotated[str | None, typer.Option(help="parent and child, .tsv or .csv; or .json")] = None,
     split: Annotated[
         str | None, typer.Option(help="file with the split of each row, or fractions: 0.8,0.1,0.1")
     ] = None,
@@ -123,9 +125,11 @@ def ingest(
     validation_source: Annotated[str | None, typer.Option(help="validation rows, when they come apart")] = None,
     validation_labels: Annotated[str | None, typer.Option(help="labels of the validation rows")] = None,
     validation: Annotated[
-        float, typer.Option(help="share of the training rows for validation, when none are given")
-    ] = 0.1,
-    test: Annotated[float, typer.Option(help="share of the rows for testing, when no test rows are given")] = 0.2,
+        float | None, typer.Option(help="share of the rows for validation, when none are given; default: 0.1")
+    ] = None,
+    test: Annotated[
+        float | None, typer.Option(help="share of the rows for testing, when no test rows are given; default: 0.2")
+    ] = None,
     format: Annotated[str | None, typer.Option(help="npy, npz or svmlight, when the name does not tell")] = None,
     index_base: Annotated[int | None, typer.Option(help="0 or 1: first feature index of svmlight files")] = None,
     features: Annotated[int | None, typer.Option(help="number of columns of svmlight files")] = None,
@@ -152,6 +156,12 @@ def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="a model folder: runs/NAME/models/MODEL")],
     data: Annotated[str, typer.Argument(metavar="DATA", help="rows: a dataset store, or files as for `ingest`")],
     output: Annotated[Path, typer.Option("-o", "--output", help="the Parquet file to write")],
+    labels: Annotated[
+        str | None, typer.Option(help="labels of the rows of files, as for `ingest`: prints how many are right")
+    ] = None,
+    taxonomy: Annotated[
+        str | None, typer.Option(help="with --labels, as for `ingest`: prints hierarchical error, too")
+    ] = None,
     top: Annotated[int, typer.Option(help="classes per row")] = 5,
     split: Annotated[str | None, typer.Option(help="of a dataset: train, validation, test; default: all rows")] = None,
     scheduler: Annotated[
@@ -163,10 +173,12 @@ def predict(
     index_base: Annotated[int | None, typer.Option(help="0 or 1: first feature index of svmlight files")] = None,
     force: Annotated[bool, typer.Option("--force", help="replace the file if it exists")] = False,
 ) -> None:
-    """Rank the classes of any number of rows.
+    """Rank the classes of any number of rows; with labels, say how many are right.
 
     Block by block, so memory does not grow with the number of rows. Writes Parquet: row, label when known, the best
     classes with their scores, classifiers evaluated, path through a tree. classes.parquet of the model names them.
+    Where labels are known (those of a dataset, --labels for files), a table goes to stdout and, with more numbers, to
+    a .metrics.json file beside the Parquet file.
     """
     from pipeline import commands
 
@@ -174,6 +186,8 @@ def predict(
         model,
         data,
         output,
+        labels=labels,
+        taxonomy=taxonomy,
         top=top,
         split=split,
         scheduler=scheduler,

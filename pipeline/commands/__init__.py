@@ -1,7 +1,8 @@
 """Every command of the command line as a function of the same name."""
 
-from pipeline.commands.data import ingest, predict, verify
+from pipeline.commands.data import ingest, verify
 from pipeline.commands.looking import doctor, logs, report, status
+from pipeline.commands.predicting import predict
 from pipeline.commands.running import check, clean, plan, profile_of, run
 from pipeline.commands.starting import demo, init
 

@@ -123,11 +123,16 @@ def open_source(
     index_base: int | None = None,
     n_features: int | None = None,
     max_bytes: int | None = None,
+    labelled: bool = True,
 ) -> Source:
-    """Rows of files without the rest of a dataset: what `predict` reads. `spool` is a folder for scratch files."""
+    """Rows of files without the rest of a dataset: what `predict` reads.
+
+    spool     a folder for scratch files
+    labelled  whether to read the labels that svmlight lines begin with
+    """
     spool.mkdir(parents=True, exist_ok=True)
     limit = max_bytes or psutil.virtual_memory().total // 2
-    (opened,) = open_sources([source], Reading(spool, limit, fmt, index_base, n_features))
+    (opened,) = open_sources([source], Reading(spool, limit, fmt, index_base, n_features), [labelled])
     if n_features not in (None, opened.n_features):
         what = f"{opened.n_features} columns where {n_features} are expected"
         raise ColumnMismatch(what, opened.name, "give rows with the columns of the training rows, in the same order")

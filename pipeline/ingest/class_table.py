@@ -81,7 +81,7 @@ def _from_json(path: Path) -> Classes:
 def _of_pairs(pairs: list[tuple[str, Any]]) -> list[Any]:
     """{id: name}; but {name: number}, a dictionary made to number the classes, in the order of its numbers."""
     numbers = [value for _, value in pairs if isinstance(value, int) and not isinstance(value, bool)]
-    if pairs and len(numbers) == len(pairs) and not all(_is_integer(key) for key, _ in pairs):
+    if pairs and len(numbers) == len(pairs) and not all(is_integer(key) for key, _ in pairs):
         return [{"id": value, "name": key} for key, value in sorted(pairs, key=lambda pair: int(pair[1]))]
     return [{"id": key, "name": value} for key, value in pairs]
 
@@ -241,14 +241,14 @@ def class_of_rows(labels: Labels, classes: Classes) -> Array:
     """
     if labels.vocabulary is not None:
         return _by_name(labels, classes)
-    if classes.given_ids and all(_is_integer(key) for key in classes.table.ids):
+    if classes.given_ids and all(is_integer(key) for key in classes.table.ids):
         return _by_integer_id(labels, classes)
     outside = (labels.values < 0) | (labels.values >= len(classes))
     _refuse_rows(labels, outside, f"is outside the class table (0 to {len(classes) - 1})")
     return labels.values.astype(np.int32)
 
 
-def _is_integer(text: str) -> bool:
+def is_integer(text: str) -> bool:
     return text.lstrip("-").isdigit() and text == str(int(text))
 
 

@@ -40,6 +40,22 @@ def made_whole(dataset: Path, force: bool) -> Iterator[Path]:
         shutil.rmtree(partial, ignore_errors=True)
 
 
+@contextmanager
+def scratch_beside(target: Path) -> Iterator[Path]:
+    """A folder for the pieces of `target`, on its file system; removed at the end, or by the next one after a kill."""
+    parent = target.absolute().parent
+    parent.mkdir(parents=True, exist_ok=True)
+    folder = parent / f".{target.name}.partial-{os.getpid()}"
+    for left, _ in _abandoned(parent, f".{target.name}"):
+        shutil.rmtree(left, ignore_errors=True)
+    folder.mkdir()
+    try:
+        (folder / OWNER).write_text(socket.gethostname())
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def _refuse_existing(dataset: Path, force: bool) -> None:
     if not dataset.exists() or (dataset.is_dir() and not any(dataset.iterdir())):
         return
@@ -70,16 +86,20 @@ def _move_in(partial: Path, dataset: Path, force: bool) -> None:
 
 def sweep(dataset: Path) -> None:
     """Remove what killed processes of this machine left beside `dataset`, and put back what one was replacing."""
-    pattern = re.compile(re.escape(dataset.name) + r"\.partial-(\d+)(-old)?")
-    parent = dataset.absolute().parent
-    for folder in sorted(parent.iterdir()) if parent.is_dir() else []:
-        match = pattern.fullmatch(folder.name)
-        if match is None or _alive(int(match[1])) or not _made_here(folder):
-            continue
-        if match[2] and not dataset.exists():
+    for folder, replaced in _abandoned(dataset.absolute().parent, dataset.name):
+        if replaced and not dataset.exists():
             os.rename(folder, dataset)
         else:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _abandoned(parent: Path, name: str) -> Iterator[tuple[Path, bool]]:
+    """Folders NAME.partial-PID of dead processes of this machine, and whether each is what one was replacing (-old)."""
+    pattern = re.compile(re.escape(name) + r"\.partial-(\d+)(-old)?")
+    for folder in sorted(parent.iterdir()) if parent.is_dir() else []:
+        match = pattern.fullmatch(folder.name)
+        if match is not None and not _alive(int(match[1])) and _made_here(folder):
+            yield folder, match[2] is not None
 
 
 def _made_here(folder: Path) -> bool:

@@ -100,7 +100,7 @@ def open_svmlight(
     width = max(1, highest + 1 - base)
     if n_features is not None and width > n_features:
         raise ColumnMismatch(f"column {highest} with {n_features} features and base {base}", where, "check both")
-    sources = []
+    sources: list[CsrSource] = []
     for paths, part in zip(parts, spools, strict=True):
         name = paths[0].name if len(paths) == 1 else f"{paths[0].name} .. {paths[-1].name}"
         notes = [Note("SvmlightIndexBase", f"{name}: columns count from {base} ({why})")]

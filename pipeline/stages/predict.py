@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from pipeline.config import OWN_ROWS, Learner, PredictSection
 from pipeline.stage import Estimate, Facts, Made, Stage, Work
@@ -12,7 +12,7 @@ from pipeline.stages.train import MEGABYTE, MODEL, inputs_of, nodes, parameter_b
 from tasks.digest import combine
 from tasks.files import disk_room
 from tasks.models.blocks import PredictReport, predict_block
-from tasks.models.evaluate import Scores, evaluate_part
+from tasks.models.evaluate import HIERARCHICAL, Scores, evaluate_part
 from tasks.models.folder import load_model
 from tasks.models.predictions import join_parts, part_name
 from tasks.models.selection import TEST, Selection
@@ -89,6 +89,7 @@ class EvaluateStage(Stage):
     """Accuracy, hierarchical error and cost of the predictions."""
 
     learner: Learner
+    version: ClassVar[int] = 2
 
     @property
     def name(self) -> str:
@@ -109,13 +110,18 @@ class EvaluateStage(Stage):
         # By name: blocks are the same in every encoding, and a file that is not ours counts for nothing.
         parts = [str(folder / part_name(block.index)) for block in work.test_blocks(OWN_ROWS)]
         taxonomy = work.dataset.taxonomy
-        tree: dict[str, Array] | None = None
-        if taxonomy is not None:
-            tree = {"parent": taxonomy.parent, "leaf_of_class": taxonomy.leaf_of_class}
+        tree = None if taxonomy is None else {"parent": taxonomy.parent, "leaf_of_class": taxonomy.leaf_of_class}
         sets = label_sets(str(work.folders[train_step(self.learner.name)] / MODEL))
         scores: Scores = work.pool.sum(evaluate_part, parts, work.dataset.n_classes, tree, sets, name=self.name)
-        results = {"metrics": scores.metrics(), "detail": scores.detail(DETAIL_ROWS)}
+        metrics = metrics_of(scores, tree is not None)
+        results = {"metrics": metrics, "detail": scores.detail(DETAIL_ROWS)}
         return Made(combine([repr(results)]), results)
+
+
+def metrics_of(scores: Scores, with_taxonomy: bool) -> dict[str, float]:
+    """The numbers of metrics.json; without a taxonomy every error has height 1, which says nothing of its own."""
+    metrics = scores.metrics()
+    return metrics if with_taxonomy else {name: metrics[name] for name in metrics if name not in HIERARCHICAL}
 
 
 def label_sets(model_folder: str) -> dict[str, Array] | None:

@@ -12,10 +12,11 @@ import numpy as np
 from tasks.metrics.accuracy import Confusion, mean_per_class, per_class_hits, top_hits
 from tasks.metrics.cost import speedup
 from tasks.metrics.hierarchy import LocalMeasures, hierarchical_errors, hierarchical_to_flat
-from tasks.models.predictions import read_part
+from tasks.models.predictions import Predictions, read_part
 from tasks.rows.base import Array
 from tasks.taxonomy import Taxonomy
 
+HIERARCHICAL = ("hier_err", "hier_per_error")  # of the metrics: mean something only where there is a taxonomy
 MAX_PAIRS = 1 << 20  # confused pairs kept in a sum; the rarest are forgotten first
 
 
@@ -117,7 +118,16 @@ def evaluate_part(
     label_sets  {"offsets", "classes"} of a label tree's nodes, for loss and ambiguity per depth
     raises      PredictionsDamaged
     """
-    found = read_part(part)
+    return evaluate_rows(read_part(part), n_classes, tree, label_sets)
+
+
+def evaluate_rows(
+    found: Predictions,
+    n_classes: int,
+    tree: Mapping[str, Array] | None = None,
+    label_sets: Mapping[str, Array] | None = None,
+) -> Scores:
+    """The sums of predictions in memory; arguments as in `evaluate_part`."""
     known = found.label >= 0
     labels, classes = found.label[known], found.ranking.classes[known]
     predicted = classes[:, 0]

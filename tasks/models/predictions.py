@@ -37,6 +37,13 @@ class Predictions:
         path = () if ranking.path is None else _ragged(ranking.path)
         return digest_arrays(self.row, self.label, ranking.classes, ranking.scores, ranking.evaluations, *path)
 
+    def where(self, mask: Array) -> Predictions:
+        """The rows (n,) bool that are asked for."""
+        ranking = self.ranking
+        path = None if ranking.path is None else ranking.path[mask]
+        kept = Ranking(ranking.classes[mask], ranking.scores[mask], ranking.evaluations[mask], path)
+        return Predictions(self.row[mask], self.label[mask], kept)
+
 
 def part_name(index: int) -> str:
     return f"part-{index:05d}.parquet"

@@ -27,10 +27,12 @@ class Selection:
 
     dataset   path of the dataset that knows split, labels and row ids; None: rows are numbered as stored, unlabelled
     split     0 train, 1 validation, 2 test; None: all rows
+    classes   the model's class for each class of the dataset, -1 for none; None: they have the same classes
     """
 
     dataset: str | None = None
     split: int | None = None
+    classes: tuple[int, ...] | None = None
 
     def of(self, block: Block) -> Selected:
         """The selected rows of a block, in stored order."""
@@ -42,4 +44,6 @@ class Selection:
             index = np.flatnonzero(read_split(self.dataset, block.start, block.stop) == self.split)
         row_ids = read_row_ids(self.dataset, block.start, block.stop)[index]
         labels = read_labels(self.dataset, block.start, block.stop)[index]
+        if self.classes is not None:
+            labels = np.array(self.classes, np.int32)[labels]
         return Selected(index, row_ids, labels)

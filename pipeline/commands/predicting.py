@@ -1,0 +1,231 @@
+"""predict: rank classes for rows, and say how many are right where labels are known."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline.accuracy import (
+    ALL_ROWS,
+    NONE,
+    Accuracy,
+    class_map,
+    classes_of_model,
+    is_ours,
+    labels_of_rows,
+    metrics_path,
+    tree_of_dataset,
+    tree_of_file,
+    write_metrics,
+)
+from pipeline.dataset import SPLITS, Dataset
+from pipeline.ingest import open_source
+from pipeline.ingest.errors import SvmlightLine
+from pipeline.ingest.place import scratch_beside
+from pipeline.ingest.scan import refuse_non_finite, scan
+from pipeline.ingest.source import Source
+from pipeline.plan import MemoryPlan, human_bytes
+from pipeline.store import RunFolder
+from tasks.errors import InputError, UsageError
+from tasks.io import FEATURES
+from tasks.models.blocks import predict_block
+from tasks.models.errors import ColumnMismatch
+from tasks.models.folder import SavedModel, load_model
+from tasks.models.predictions import join_parts, part_name, read_part, write_part
+from tasks.models.selection import Selected, Selection
+from tasks.worker import WorkerSettings
+
+
+class OutputExists(UsageError):
+    """The file that is to be written is there already."""
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Parts in order, their rows, and the sums over those whose label is known."""
+
+    parts: list[Path]
+    rows: int
+    accuracy: Accuracy
+
+
+def predict(
+    model: Path,
+    data: str,
+    output: Path,
+    *,
+    labels: str | None = None,
+    taxonomy: str | None = None,
+    top: int = 5,
+    split: str | None = None,
+    scheduler: str | None = None,
+    format: str | None = None,
+    index_base: int | None = None,
+    force: bool = False,
+) -> int:
+    """Rank classes for rows of a dataset store or of files, block by block; returns the number of rows written.
+
+    split, scheduler     of a dataset store only; labels, taxonomy, format, index_base: of files only
+    Where labels are known, a table goes to stdout and its numbers to OUTPUT.metrics.json.
+    raises               OutputExists, the errors of the model folder, of the rows and of the labels, ColumnMismatch
+    """
+    _check_output(output, force)
+    if top < 1:
+        raise UsageError(f"--top {top}: expected a whole number >= 1", "--top")
+    is_dataset = (Path(data) / "zarr.json").is_file() or (Path(data) / FEATURES).is_dir()
+    asked: dict[str, Any] = {"--split": split, "--scheduler": scheduler}
+    asked |= {"--labels": labels, "--taxonomy": taxonomy, "--format": format, "--index-base": index_base}
+    _refuse_idle(is_dataset, asked, data)
+    saved = load_model(model)
+    top = min(top, saved.model.n_classes)
+    with scratch_beside(output) as scratch:
+        if is_dataset:
+            done = _predict_dataset(saved, data, scratch, top, split, scheduler or "serial")
+        else:
+            reading = {"fmt": format, "index_base": index_base}
+            done = _predict_files(saved, data, scratch, top, labels, taxonomy, reading)
+        joined = scratch / "joined.parquet"
+        join_parts(done.parts, joined)
+        _put_in_place(joined, output)
+    sys.stderr.write(f"{output}: {done.rows:,} rows, {human_bytes(output.stat().st_size)}\n")
+    _tell(done.accuracy, output, {"model": saved.digest, "model_folder": saved.folder, "data": data})
+    return done.rows
+
+
+# ---- what is asked for -------------------------------------------------------------------------------------------
+
+
+def _check_output(output: Path, force: bool) -> None:
+    if output.is_dir():
+        raise OutputExists("this is a folder", str(output), "name a file: PREDICTIONS.parquet")
+    beside = metrics_path(output)
+    for path in (output, beside):
+        if path.exists() and not force:
+            raise OutputExists("the output is there already", str(path), "choose another name, or --force")
+    if beside.exists() and not is_ours(beside):
+        hint = "numbers about the predictions would stand there: choose another name"
+        raise OutputExists("a file of another kind is in the way", str(beside), hint)
+
+
+def _refuse_idle(is_dataset: bool, asked: Mapping[str, Any], data: str) -> None:
+    """Options that would be without effect are refused: nobody should believe that they had one."""
+    kind, idle = ("a dataset store", FOR_FILES) if is_dataset else ("files", FOR_DATASETS)
+    for name in idle:
+        if asked[name] is not None:
+            hint = HAS_ITS_OWN if name in ("--labels", "--taxonomy") else "leave it out"
+            raise UsageError(f"{name} has no meaning for rows of {kind}", f"{name}, {data}", hint)
+    if asked["--taxonomy"] is not None and asked["--labels"] is None:
+        raise UsageError("--taxonomy has no meaning without --labels", "--taxonomy", "give the labels, too")
+
+
+FOR_DATASETS, FOR_FILES = ("--split", "--scheduler"), ("--labels", "--taxonomy", "--format", "--index-base")
+HAS_ITS_OWN = "leave it out: a dataset has its own"
+
+
+# ---- rows --------------------------------------------------------------------------------------------------------
+
+
+def _predict_dataset(
+    saved: SavedModel, data: str, scratch: Path, top: int, split: str | None, scheduler: str
+) -> Predicted:
+    from pipeline.commands.running import profile_of
+    from pipeline.runner import View, open_pool
+
+    dataset = Dataset.open(data)
+    if split is not None and split not in SPLITS:
+        raise UsageError(f"--split {split!r}: expected one of {', '.join(SPLITS)}", "--split")
+    if dataset.n_features != saved.model.n_features:
+        what = f"{dataset.n_features} columns where {saved.model.n_features} are expected"
+        raise ColumnMismatch(what, data, "give rows with the columns of the training rows, in the same order")
+    mapped = class_map(dataset.classes, saved.classes)
+    _warn_of_classes(mapped, data)
+    selection = Selection(
+        dataset.path,
+        None if split is None else SPLITS.index(split),
+        None if mapped is None else tuple(mapped.tolist()),
+    )
+    profile = profile_of(None, scheduler)
+    memory = MemoryPlan(0, WorkerSettings().cache_bytes, 0, profile.threads)
+    blocks = dataset.blocks()
+    with open_pool(profile, memory, RunFolder(scratch), View()) as pool:
+        place = str(Path(saved.folder).absolute())
+        report = pool.sum(predict_block, blocks, place, top, str(scratch), selection, name="predict_rows")
+    parts = [scratch / part_name(block.index) for block in blocks]
+    accuracy = Accuracy(saved, tree_of_dataset(dataset, saved, mapped))
+    accuracy.add_blocks(dataset, blocks, parts, split)
+    if saved.header.get("provenance", {}).get("dataset") == dataset.digest and split in (None, "train"):
+        sys.stderr.write(f"the model learnt from the training rows of {data}: what counts is its line `test`\n")
+    return Predicted(parts, report.rows, accuracy)
+
+
+def _warn_of_classes(mapped: np.ndarray[Any, Any] | None, data: str) -> None:
+    missing = 0 if mapped is None else int(np.count_nonzero(mapped == NONE))
+    if mapped is not None and missing:
+        text = f"{missing:,} of {len(mapped):,} classes of {data} are none of the model's"
+        sys.stderr.write(f"warning: {text}: their rows count as unlabelled\n")
+
+
+def _predict_files(
+    saved: SavedModel,
+    data: str,
+    scratch: Path,
+    top: int,
+    labels: str | None,
+    taxonomy: str | None,
+    reading: Mapping[str, Any],
+) -> Predicted:
+    accuracy = Accuracy(saved, tree_of_file(taxonomy, saved))
+    source = _open(data, scratch / "spool", saved, labels is None, reading)
+    if not source.n_rows:
+        raise InputError("there are no rows to predict", data, "give files with at least one row")
+    for note in source.notes:
+        if note.level == "warning" or note.code == "SvmlightIndexBase":
+            sys.stderr.write(f"{note.level}: {note.code}: {note.text}\n")
+    known, said = labels_of_rows(labels, source, classes_of_model(saved))
+    if said:
+        sys.stderr.write(f"info: {said}\n")
+    refuse_non_finite([scan(source, "float32")], "leave such rows out")
+    parts: list[Path] = []
+    for start, rows in source.slabs():
+        index = np.arange(rows.n_rows)
+        marks = np.full(rows.n_rows, NONE, np.int32) if known is None else known[start : start + rows.n_rows]
+        parts.append(scratch / part_name(len(parts)))
+        write_part(parts[-1], Selected(index, index + start, marks), saved.rank(rows, top))
+        if known is not None:
+            accuracy.add(ALL_ROWS, read_part(parts[-1]))
+    return Predicted(parts, source.n_rows, accuracy)
+
+
+def _open(data: str, spool: Path, saved: SavedModel, labelled: bool, reading: Mapping[str, Any]) -> Source:
+    """svmlight lines may begin with anything where a label would stand, or with the first column at once."""
+    width = saved.model.n_features
+    try:
+        return open_source(data, spool, n_features=width, labelled=labelled, **reading)
+    except SvmlightLine:
+        if not labelled:
+            raise
+        return open_source(data, spool, n_features=width, labelled=False, **reading)
+
+
+# ---- what is left behind -----------------------------------------------------------------------------------------
+
+
+def _put_in_place(joined: Path, output: Path) -> None:
+    """Numbers of earlier predictions go before the predictions that they are of."""
+    metrics_path(output).unlink(missing_ok=True)
+    os.replace(joined, output)
+
+
+def _tell(accuracy: Accuracy, output: Path, facts: Mapping[str, Any]) -> None:
+    if not accuracy.scores:
+        return
+    sys.stdout.write(accuracy.table())
+    path = metrics_path(output)
+    write_metrics(path, accuracy, facts)
+    sys.stderr.write(f"{path}: the same and more, as JSON\n")
