@@ -35,7 +35,7 @@ class DataSection(Section):
 class PqEncoding(Section):
     """Product quantisation: one byte per sub-vector (Harchaoui et al., section 4)."""
 
-    name: Name
+    name: Name = Field(description="what learners call it in `rows` and `test_rows`")
     kind: Literal["pq"]
     rows: str = Field(OWN_ROWS, description='what is encoded: "x" or an earlier encoding')
     subquantizers: int | None = Field(None, ge=1, description="codes per row; default: one per 8 features or so")
@@ -47,7 +47,7 @@ class PqEncoding(Section):
 class Learner(Section):
     """What every learner is told."""
 
-    name: Name
+    name: Name = Field(description="the model's folder and its name in the report")
     rows: str = Field(OWN_ROWS, description='what it learns from: "x" or an encoding')
     test_rows: str | None = Field(None, description="what it is tested on; default: as `rows`")
 
@@ -72,9 +72,11 @@ class OneVsRest(SgdLearner):
     """One linear classifier per class."""
 
     kind: Literal["ovr"]
-    loss: Literal["squared-hinge", "hinge", "logistic", "multinomial", "crammer-singer"] = "squared-hinge"
+    loss: Literal["squared-hinge", "hinge", "logistic", "multinomial", "crammer-singer"] = Field(
+        "squared-hinge", description="what is made small; the last two compare all classes of a row"
+    )
     class_weight: Literal["none", "balanced"] = Field("none", description="balanced: rare classes count as much")
-    bias: bool = True
+    bias: bool = Field(True, description="a constant per class")
 
 
 class HashLearner(SgdLearner):
@@ -82,7 +84,7 @@ class HashLearner(SgdLearner):
 
     bits: int = Field(20, ge=1, le=30, description="m = 2^bits numbers per level")
     buckets: int | None = Field(None, ge=1, description="m itself, when it is not a power of two")
-    loss: Literal["crammer-singer", "multinomial"] = "crammer-singer"
+    loss: Literal["crammer-singer", "multinomial"] = Field("crammer-singer", description="what is made small")
 
     @property
     def n_buckets(self) -> int:
@@ -117,7 +119,7 @@ class LabelTree(SgdLearner):
     runners_up: bool = Field(True, description="spend ambiguity that is left over; false is the paper's")
     rounds: int = Field(5, ge=1, description="averages in every alternation")
     least_rows: int = Field(20_000, ge=1, description="rows met in one fit at least, by more passes over small nodes")
-    bias: bool = True
+    bias: bool = Field(True, description="a constant per child")
 
 
 Training = Annotated[OneVsRest | Heshing | FlatHash | LabelTree, Field(discriminator="kind")]
@@ -132,15 +134,15 @@ class PredictSection(Section):
 class ReportSection(Section):
     """The page."""
 
-    title: str = ""
+    title: str = Field("", description="heading of the page; default: the run's name")
     worst_classes: int = Field(20, ge=0, description="rows of the per-class table")
 
 
 class RunConfig(Section):
     """One run."""
 
-    name: Name
-    seed: int = Field(0, ge=0)
+    name: Name = Field(description="the run folder is runs/NAME beside the config")
+    seed: int = Field(0, ge=0, description="of everything that is drawn; another seed is another run")
     data: DataSection
     encode: tuple[PqEncoding, ...] = ()
     train: tuple[Training, ...] = ()
