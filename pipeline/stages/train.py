@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -139,6 +139,8 @@ class TrainStage(Stage):
 @dataclass(frozen=True)
 class SgdStage(TrainStage):
     """Train one flat learner by parallel SGD in rounds, one checkpoint a round."""
+
+    version: ClassVar[int] = 2
 
     learner: OneVsRest | Heshing | FlatHash
     chain: tuple[str, ...] = ()

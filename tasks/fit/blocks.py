@@ -11,7 +11,7 @@ from tasks.fit.average import ModelSum
 from tasks.fit.local_pass import Chunk, local_passes
 from tasks.fit.problem import SgdProblem, StepTrial
 from tasks.fit.scorer import Parameters
-from tasks.fit.step_trial import try_steps
+from tasks.fit.step_trial import affordable_rows, try_steps
 from tasks.fit.targets import Targets
 from tasks.io import Block, read_rows
 
@@ -88,13 +88,18 @@ def rows_about(blocks: Sequence[Block], problem: SgdProblem) -> int:
 
 
 def sample(blocks: Sequence[Block], problem: SgdProblem) -> list[Chunk]:
-    """The first `params.trial_rows` rows that take part, or SAMPLE_BYTES of them; a chunk for each block with some."""
+    """The first `params.trial_rows` rows that take part, or SAMPLE_BYTES of them; a chunk for each block with some.
+
+    Fewer where a fit of so many takes long (`affordable_rows`, by the first block that has some).
+    """
     chunks: list[Chunk] = []
     missing = problem.params.trial_rows
     for block in blocks:
         if missing == 0 or sum(chunk.rows.nbytes for chunk in chunks) >= SAMPLE_BYTES:
             break
         chunk = load(block, problem)
+        if not chunks and chunk.index.size:
+            missing = min(missing, affordable_rows(chunk.rows, problem))
         index = chunk.index[:missing]
         if index.size:
             chunks.append(Chunk(chunk.rows.take(index), np.arange(index.size), chunk.labels[: index.size]))

@@ -14,13 +14,16 @@ from tasks.fit.local_pass import Chunk, centred, local_passes
 from tasks.fit.problem import SgdProblem, StepTrial
 from tasks.fit.scorer import Parameters
 from tasks.fit.sgd import AUTO, MOST_PASSES, SgdParams
+from tasks.hashing.heshing import HashedScorer
 from tasks.rows import Dense
-from tasks.rows.base import Array
+from tasks.rows.base import Array, Rows
 
 GRID = 2.0  # ratio of two steps tried
 FARTHEST = 12  # steps tried in one direction
 TRIAL_PASSES = 2
 CAUTION = 0.5  # a short fit likes longer steps than a long one, and the sample may lack the wildest rows
+MOST_LOOKUPS = 2**27  # of one scoring of the sample, in a hashed table: a fraction of a second
+LEAST_ROWS = 512  # of a sample, however long their fits take
 FLAT = 1e-6  # share of the squared norm that centred rows keep at least, against rounding
 
 
@@ -38,6 +41,17 @@ def try_steps(chunks: Sequence[Chunk], problem: SgdProblem, n_rows: int) -> Step
     tried = _climb(chunks, problem, blank)
     best = min(tried, key=lambda value: (tried[value], value))
     return replace(blank, step=CAUTION * best, tried=tuple(sorted(tried.items())))
+
+
+def affordable_rows(rows: Rows, problem: SgdProblem) -> int:
+    """The most rows like these in a sample: a function of the data and the config alone.
+
+    Only look-ups in a hashed table bound it: products cost so little that `trial_rows` does.
+    """
+    if not isinstance(problem.scorer, HashedScorer):
+        return problem.params.trial_rows
+    lookups = problem.scorer.lookups_per_row(rows, problem.params.batch)
+    return max(LEAST_ROWS, int(MOST_LOOKUPS / max(lookups, 1.0)))
 
 
 def _before_trial(chunks: Sequence[Chunk], problem: SgdProblem, n_rows: int) -> StepTrial:

@@ -19,24 +19,24 @@ import numpy as np
 
 from tasks.fit.scorer import Parameters
 from tasks.hashing.flat import check_buckets
-from tasks.hashing.kernels import (
-    COLUMN,
-    FIRST,
-    LAST,
-    path_sums,
-    residuals_below,
+from tasks.hashing.kernels import COLUMN, FIRST, LAST, path_sums, residuals_below, subtract_hashed, unhash
+from tasks.hashing.layout import NodeLayout
+from tasks.hashing.murmur import mixed_keys
+from tasks.hashing.sparse import (
+    by_column,
     sparse_node_scores,
     sparse_subtract,
-    subtract_hashed,
-    unhash,
+    sparse_subtract_touched,
+    touched_slots,
 )
-from tasks.hashing.murmur import mixed_keys
 from tasks.rows.base import Array, Rows
 from tasks.rows.csr import Csr
 
 ROWS_AT_ONCE = 1024  # rows decoded, and rows of node scores, at a time
 TILE_ELEMENTS = 2**19  # un-hashed weights held at a time (2 MB in float32)
 TILE_NODES = (16, 256)  # fewest and most nodes of a tile
+ADDED_PER_LOOKUP = 8  # numbers of a row of the table added to another in the time of one look-up, measured
+FEW = 4  # residuals touch few nodes when at most a FEW-th of them
 
 
 class NodeArrays(Protocol):
@@ -115,15 +115,16 @@ class HashedScorer:
         return max(1, self.n_levels - 1)
 
     @cached_property
-    def _nodes(self) -> Array:
-        """The scored nodes (n_scored, 4) int64 for the kernels, with rows of the table for levels."""
+    def _layout(self) -> NodeLayout:
         top = self.n_levels - self.n_tables  # the level of the table's first row
-        first = self.level.astype(np.int64) - top
-        last = first.copy()
-        last[self.leaf_of_class] = self.n_tables - 1
-        scored = np.flatnonzero(first >= 0)
-        columns = (self.node_seeds, first, last, np.arange(self.parent.size))
-        nodes: Array = np.stack([column[scored].astype(np.int64) for column in columns], axis=1)
+        return NodeLayout.of(self.node_seeds, self.parent, self.level, self.leaf_of_class, top, self.n_tables)
+
+    @cached_property
+    def _nodes(self) -> Array:
+        """The scored nodes (n_scored, 4) int64 for the dense kernels, by slot."""
+        layout = self._layout
+        columns = (layout.seeds, layout.first, layout.last, np.arange(layout.n_slots))
+        nodes: Array = np.stack([column[layout.first >= 0].astype(np.int64) for column in columns], axis=1)
         return nodes
 
     def whole_vector(self, table: Array) -> Array:
@@ -134,7 +135,12 @@ class HashedScorer:
 
     def operations_per_row(self) -> float:
         """Hashed dot products: one per scored node."""
-        return float(len(self._nodes))
+        return float(self._layout.n_scored)
+
+    def lookups_per_row(self, rows: Rows, batch: int) -> float:
+        """Look-ups in the table that scoring one row takes, about: dense rows of a batch share theirs."""
+        numbers = rows.data.size / max(rows.n_rows, 1) if isinstance(rows, Csr) else self.n_features / batch
+        return self._layout.n_scored * numbers
 
     def initial(self, dtype: type) -> Parameters:
         """The table of zeros."""
@@ -142,14 +148,18 @@ class HashedScorer:
 
     def scores(self, parameters: Parameters, rows: Rows) -> Array:
         """(n_rows, n_classes) in the dtype of the table."""
-        table = parameters["table"]
+        table, layout = parameters["table"], self._layout
         out = np.empty((rows.n_rows, self.n_outputs), table.dtype)
         scale = table.dtype.type(self.scale)
         start = 0
         for part in _slices(rows):
-            node_scores = np.zeros((part.n_rows, self.parent.size), table.dtype)
-            self._score_nodes(table, part, node_scores)
-            path_sums(node_scores, self.parent, self.leaf_of_class, scale, out[start : start + part.n_rows])
+            sums = np.zeros((part.n_rows, layout.n_slots), table.dtype)
+            if isinstance(part, Csr):
+                self._score_sparse(table, part, sums)
+            else:
+                self._score_dense(table, part, sums)
+            target = out[start : start + part.n_rows]
+            path_sums(sums, layout.parent, layout.inner, layout.leaf_of_class, scale, target)
             start += part.n_rows
         return out
 
@@ -160,68 +170,78 @@ class HashedScorer:
         start = 0
         for part in _slices(rows):
             given = residuals[start : start + part.n_rows].astype(table.dtype, copy=False)
-            self._subtract_nodes(table, part, residuals_below(given, self.parent, self.leaf_of_class, factor))
+            if isinstance(part, Csr):
+                self._subtract_sparse(table, part, given, factor)
+            else:
+                self._subtract_dense(table, part, given, factor)
             start += part.n_rows
 
-    def _score_nodes(self, table: Array, rows: Rows, out: Array) -> None:
-        """out[:, u] = <sum of the table's rows of u, Phi(row, u)> for every scored node u; out is zero before."""
-        sparse = isinstance(rows, Csr)
-        looked_up = rows.data.size if isinstance(rows, Csr) else self.n_features
-        values = rows.data.astype(table.dtype, copy=False) if isinstance(rows, Csr) else rows.to_array(table.dtype.type)
-        mixed = np.empty(0, np.uint32) if sparse else mixed_keys(self.n_features)
-        for nodes, source in self._lookups(table, looked_up):
-            if isinstance(rows, Csr):
-                sparse_node_scores(values, rows.indices, rows.indptr, nodes, source, out)
-                continue
-            for tile in self._tiles(nodes):
+    def _score_sparse(self, table: Array, rows: Csr, out: Array) -> None:
+        """out[:, slot] = <sum of the table's rows of the slot, Phi(row, node)>; out is zero before."""
+        layout = self._layout
+        turned = by_column(rows.data.astype(table.dtype, copy=False), rows.indices, rows.indptr)
+        tails_from = layout.tails_from(turned[0].size, self.n_buckets, ADDED_PER_LOOKUP)
+        sparse_node_scores(turned, layout.seeds, layout.segments, table, tails_from, out)
+
+    def _score_dense(self, table: Array, rows: Rows, out: Array) -> None:
+        values, mixed = rows.to_array(table.dtype.type), mixed_keys(self.n_features)
+        for nodes, source in self._lookups(table):
+            for tile, where in self._tiles(nodes):
                 weights = np.empty((len(tile), self.n_features), table.dtype)
                 unhash(source, tile, mixed, weights)
-                out[:, tile[:, COLUMN]] = values @ weights.T
+                out[:, where] = values @ weights.T
 
-    def _subtract_nodes(self, table: Array, rows: Rows, residuals: Array) -> None:
-        """residuals (n_rows, n_nodes), already times step and scale."""
-        used: Array = np.asarray(residuals.any(axis=0))
-        nodes = self._nodes[used[self._nodes[:, COLUMN]]]
-        if isinstance(rows, Csr):
-            data = rows.data.astype(table.dtype, copy=False)
-            sparse_subtract(data, rows.indices, rows.indptr, nodes, residuals, table)
+    def _subtract_sparse(self, table: Array, rows: Csr, residuals: Array, factor: float) -> None:
+        layout = self._layout
+        data = rows.data.astype(table.dtype, copy=False)
+        if np.count_nonzero(residuals) * self.n_levels * FEW <= rows.n_rows * layout.n_slots:
+            touched = touched_slots(residuals, layout.parent, layout.leaf_of_class, factor)
+            body = (data, rows.indices, rows.indptr)
+            sparse_subtract_touched(body, touched, layout.seeds, layout.first, layout.last, table)
             return
+        turned = by_column(data, rows.indices, rows.indptr)
+        tails_from = layout.tails_from(turned[0].size, self.n_buckets, ADDED_PER_LOOKUP)
+        below = residuals_below(residuals, layout.parent, layout.leaf_of_class, factor)
+        sparse_subtract(turned, layout.seeds, layout.segments, below, tails_from, table)
+
+    def _subtract_dense(self, table: Array, rows: Rows, residuals: Array, factor: float) -> None:
+        layout = self._layout
+        below = residuals_below(residuals, layout.parent, layout.leaf_of_class, factor)
+        used: Array = np.asarray(below.any(axis=0))
+        nodes = self._nodes[used[self._nodes[:, COLUMN]]]
         values, mixed = rows.to_array(table.dtype.type), mixed_keys(self.n_features)
-        for tile in self._tiles(nodes):
-            vectors = np.ascontiguousarray(residuals[:, tile[:, COLUMN]].T) @ values
+        for tile, where in self._tiles(nodes):
+            vectors = np.ascontiguousarray(below[:, where].T) @ values
             subtract_hashed(vectors, tile, mixed, table)
 
-    def _lookups(self, table: Array, looked_up: int) -> Iterator[tuple[Array, Array]]:
-        """The scored nodes with the table their levels refer to.
+    def _lookups(self, table: Array) -> Iterator[tuple[Array, Array]]:
+        """The scored nodes with the table that their levels refer to, for one look-up per feature.
 
-        A leaf above the last level needs the sum of the table's rows below it. With many look-ups it pays to form those
-        sums once for all buckets (`tails`); then one look-up serves for all levels. Both add from the last level
+        A leaf above the last level needs the sum of the table's rows below it. With many look-ups it pays to have a
+        running sum of them, which is one row and changes from one pair to the next. Both ways add from the last level
         up, so the bits agree.
         """
-        nodes = self._nodes
-        short: Array = np.less(nodes[:, FIRST], nodes[:, LAST])
-        if not short.any():
+        nodes, layout = self._nodes, self._layout
+        tails_from = layout.tails_from(self.n_features, self.n_buckets, ADDED_PER_LOOKUP)
+        if tails_from == self.n_tables:
             yield nodes, table
             return
-        highest = int(nodes[short, FIRST].min())
-        saved = int((nodes[short, LAST] - nodes[short, FIRST]).sum()) * looked_up
-        if saved < (self.n_tables - highest) * self.n_buckets:
-            yield nodes, table
-            return
-        tails = np.array(table[highest:])
-        for level in range(len(tails) - 2, -1, -1):
-            tails[level] += tails[level + 1]
-        once = nodes[short]
-        once[:, FIRST] -= highest
-        once[:, LAST] = once[:, FIRST]
-        yield once, tails
-        yield nodes[~short], table
+        by_tail = (nodes[:, FIRST] < nodes[:, LAST]) & (nodes[:, FIRST] >= tails_from)
+        yield nodes[~by_tail], table
+        tail = np.array(table[-1:])
+        for level in range(self.n_tables - 2, tails_from - 1, -1):
+            tail += table[level]
+            once = nodes[by_tail & (nodes[:, FIRST] == level)]
+            once[:, FIRST] = once[:, LAST] = 0
+            yield once, tail
 
-    def _tiles(self, nodes: Array) -> Iterator[Array]:
+    def _tiles(self, nodes: Array) -> Iterator[tuple[Array, Array]]:
+        """Nodes in tiles, with their slots."""
         fewest, most = TILE_NODES
         size = min(most, max(fewest, TILE_ELEMENTS // max(1, self.n_features)))
         for start in range(0, len(nodes), size):
-            yield nodes[start : start + size]
+            tile = nodes[start : start + size]
+            yield tile, tile[:, COLUMN]
 
 
 def _slices(rows: Rows) -> Iterator[Rows]:

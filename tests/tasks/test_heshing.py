@@ -74,13 +74,10 @@ def bodies(values: np.ndarray) -> dict[str, Rows]:
 
 @pytest.fixture(params=["as chosen", "tails", "levels one by one"])
 def lookups(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Replicated leaves are looked up in summed tails or level by level; both ways must serve every test."""
-    original = HashedScorer._lookups
+    """Replicated leaves are looked up in running sums or level by level; both ways must serve every test."""
     forced = {"tails": 2**40, "levels one by one": 0}
     if request.param in forced:
-        monkeypatch.setattr(
-            HashedScorer, "_lookups", lambda self, table, _: original(self, table, forced[request.param])
-        )
+        monkeypatch.setattr(heshing, "ADDED_PER_LOOKUP", forced[request.param])
     return str(request.param)
 
 
