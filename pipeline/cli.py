@@ -173,7 +173,7 @@ def predict(
     index_base: Annotated[int | None, typer.Option(help="0 or 1: first feature index of svmlight files")] = None,
     force: Annotated[bool, typer.Option("--force", help="replace the file if it exists")] = False,
 ) -> None:
-    """Rank the classes of any number of rows; with labels, say how many are right.
+    """Rank the classes of new rows, or test a model.
 
     Block by block, so memory does not grow with the number of rows. Writes Parquet: row, label when known, the best
     classes with their scores, classifiers evaluated, path through a tree. classes.parquet of the model names them.

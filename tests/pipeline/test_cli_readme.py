@@ -17,10 +17,24 @@ import pytest
 
 import pipeline
 import tasks
-from pipeline.config import FlatHash, Heshing, LabelTree, OneVsRest, PqEncoding, RunConfig
+from pipeline.config import (
+    DataSection,
+    FlatHash,
+    Heshing,
+    LabelTree,
+    OneVsRest,
+    PqEncoding,
+    PredictSection,
+    ReportSection,
+    RunConfig,
+)
+from pipeline.ingest.class_table import read_classes
+from pipeline.ingest.taxonomy_file import read_taxonomy
+from pipeline.ingest.taxonomy_tree import build_taxonomy
 from pipeline.profile import Profile
 from pipeline.report.numbers import COLUMNS
 from tasks.errors import LabelgroveError
+from tests.pipeline import config_table
 from tests.pipeline.cli_caller import gaussian, succeeds
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -115,6 +129,35 @@ def test_every_command_and_option_exists() -> None:
             assert re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", known), words
     for option in re.findall(r"`(--[a-z-]+)`", README):
         assert any(option in succeeds(name, "--help").out for name in ("run", "ingest", "predict", "clean")), option
+
+
+def test_the_table_of_keys_is_that_of_the_schema() -> None:
+    listed = [(cells[1], cells[2], cells[3]) for cells in tables() if len(cells) == 4 and cells[1].startswith("`")]
+    assert listed == [row[1:] for row in config_table.rows()], "python -m tests.pipeline.config_table"
+    assert config_table.table() in README
+
+
+def test_every_key_of_the_schema_is_in_the_table_and_has_a_meaning() -> None:
+    kinds = [DataSection, PqEncoding, OneVsRest, Heshing, FlatHash, LabelTree, PredictSection, ReportSection, RunConfig]
+    keys = {key for kind in kinds for key in kind.model_fields} - config_table.NOT_KEYS
+    assert keys == {row[1].strip("`") for row in config_table.rows()}
+    assert all(row[3] and "None" not in row[3] for row in config_table.rows())
+
+
+def test_both_forms_of_a_taxonomy_are_one_tree(tmp_path: Path) -> None:
+    (lines,), (nested,) = blocks("tsv"), blocks("json")
+    with_ids = re.findall(r"`(\{\"nodes\".*?\})`", README)
+    (tmp_path / "t.tsv").write_text(lines)
+    (tmp_path / "t.json").write_text(nested)
+    classes = read_classes(["oak", "elm", "rye"])
+    first, second = (build_taxonomy(read_taxonomy(tmp_path / name), classes) for name in ("t.tsv", "t.json"))
+    for found in (first, second):
+        leaves = [found.names[leaf] for leaf in found.leaf_of_class]
+        parents = [found.names[found.parent[leaf]] for leaf in found.leaf_of_class]
+        assert (leaves, parents) == (["oak", "elm", "rye"], ["trees", "trees", "plants"])
+    (text,) = with_ids
+    (tmp_path / "t.json").write_text(text)
+    assert build_taxonomy(read_taxonomy(tmp_path / "t.json"), read_classes(["oak"])).names == ("plants", "oak")
 
 
 def test_every_make_target_exists() -> None:

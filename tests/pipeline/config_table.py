@@ -1,0 +1,76 @@
+"""The README's table of the config's keys, made from the schema: `python -m tests.pipeline.config_table`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from pipeline.config import (
+    DataSection,
+    HashLearner,
+    LabelTree,
+    Learner,
+    OneVsRest,
+    PqEncoding,
+    PredictSection,
+    ReportSection,
+    RunConfig,
+    Section,
+    SgdLearner,
+)
+
+SECTIONS: tuple[tuple[str, tuple[type[Section], ...]], ...] = (
+    ("at the top", (RunConfig,)),
+    ("`[data]`", (DataSection,)),
+    ('`[[encode]]` `kind = "pq"`', (PqEncoding,)),
+    ("`[[train]]` of any kind", (Learner, SgdLearner)),
+    ("... `ovr`", (OneVsRest,)),
+    ("... `heshing` `flat-hash`", (HashLearner,)),
+    ("... `label-tree`", (LabelTree,)),
+    ("`[predict]`", (PredictSection,)),
+    ("`[report]`", (ReportSection,)),
+)
+NOT_KEYS = {"kind", "data", "encode", "train", "predict", "report"}  # sections, and what tells them apart
+
+
+def rows() -> list[tuple[str, str, str, str]]:
+    """(section, key, default, meaning) of every key, as the schema has them."""
+    found = []
+    for section, kinds in SECTIONS:
+        for kind in kinds:
+            own = [key for key in kind.__annotations__ if key in kind.model_fields and key not in NOT_KEYS]
+            fields = {key: kind.model_fields[key] for key in own}
+            found += [(section, f"`{key}`", default_of(field), meaning_of(field)) for key, field in fields.items()]
+    return found
+
+
+def default_of(field: FieldInfo) -> str:
+    if field.is_required():
+        return "must be given"
+    return "-" if field.default in (None, "") else f"`{json.dumps(field.default)}`"
+
+
+def meaning_of(field: FieldInfo) -> str:
+    others = [f"`{json.dumps(choice)}`" for choice in choices(field.annotation) if choice != field.default]
+    listed = f"; or {', '.join(others)}" if others else ""
+    return f"{field.description}{listed}".replace("|", "\\|")
+
+
+def choices(annotation: Any) -> list[Any]:
+    """The values that a type lists, unless it allows others as well."""
+    return list(get_args(annotation)) if get_origin(annotation) is Literal else []
+
+
+def table() -> str:
+    lines = ["| where | key | default | meaning |", "|---|---|---|---|"]
+    before = ""
+    for section, key, default, meaning in rows():
+        lines.append(f"| {section if section != before else ''} | {key} | {default} | {meaning} |")
+        before = section
+    return "".join(f"{line}\n" for line in lines)
+
+
+if __name__ == "__main__":
+    print(table(), end="")
