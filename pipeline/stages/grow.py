@@ -11,6 +11,7 @@ from pipeline.dataset import Dataset
 from pipeline.node_oracle import Field, grow_tree
 from pipeline.stage import Estimate, Facts, Made, Work
 from pipeline.stages.train import MEGABYTE, TrainStage, check_rows, model_facts, save
+from pipeline.stages.tree_size import TreeSize
 from tasks.io import Block
 from tasks.sums import FAN_IN
 from tasks.trees.local import judges_per_class
@@ -48,28 +49,20 @@ class GrowStage(TrainStage):
     def estimate(self, facts: Facts) -> Estimate:
         dataset, rows = facts.dataset, self.learner.rows
         params = tree_params(self.learner, dataset)
+        size = TreeSize.of(self.learner, params, facts)
         block_bytes = facts.block_bytes[rows]
         n_train = dataset.split_counts["train"]
         n_judged = n_train + dataset.split_counts["validation"]
         row_bytes = block_bytes / max(1, min(dataset.block_rows, dataset.n_rows))
         held = min(n_train * row_bytes, float(params.whole_node_bytes))
-        widest = (
-            dataset.n_classes if params.kind_of(dataset.n_classes, 0) == "full" else self._children(params, dataset)
-        )
-        model = 4 * (dataset.n_features + 1) * widest
+        by_blocks = size.blocks_bytes(row_bytes)
+        widest, model = size.widest_children(), max(size.widest_node_bytes(), by_blocks)
         batch = 4 * 1024 * (facts.row_floats[rows] + 3 * widest)
         whole = int(2.2 * held * n_judged / max(1, n_train)) + 64 * n_judged
         task = 2 * block_bytes + whole + 5 * model + batch + 64 * MEGABYTE
-        weights = 4 * dataset.n_features * (widest * params.depth + 2 * dataset.n_classes)
-        disk = 2 * weights + ROUTE_BYTES * n_judged * params.depth + MEGABYTE
+        disk = 2 * size.model_bytes() + ROUTE_BYTES * n_judged * params.depth + MEGABYTE
         tasks = params.alternations * params.rounds * params.partitions + widest * max(1, params.depth - 1)
-        return Estimate(max(task, (FAN_IN + 2) * model), disk, tasks)
-
-    def _children(self, params: LabelTreeParams, dataset: Dataset) -> int:
-        """Children of the widest node: Q, or the classes that are left at a full split with room for uneven ones."""
-        share = params.ambiguity if params.ambiguity is not None else 1.0
-        left = min(float(dataset.n_classes), 4 * share ** (params.depth - 1) * dataset.n_classes)
-        return max(params.branching or 2, int(left))
+        return Estimate(max(task, (FAN_IN + 2) * by_blocks), disk, tasks)
 
     def run(self, work: Work) -> Made:
         started = time.perf_counter()

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pipeline.config import OWN_ROWS, Learner, PredictSection
+from pipeline.config import LabelTree as LabelTreeSection
 from pipeline.stage import Estimate, Facts, Made, Stage, Work
+from pipeline.stages.grow import tree_params
 from pipeline.stages.train import MEGABYTE, MODEL, inputs_of, nodes, parameter_bytes, train_step
+from pipeline.stages.tree_size import TreeSize
 from tasks.digest import combine
 from tasks.files import disk_room
 from tasks.models.blocks import PredictReport, predict_block
@@ -56,7 +59,7 @@ class PredictStage(Stage):
 
     def estimate(self, facts: Facts) -> Estimate:
         dataset, rows = facts.dataset, self.learner.tested_on
-        model = parameter_bytes(self.learner, dataset)
+        model = model_bytes(self.learner, facts)
         scores = 4 * (1024 * facts.row_floats[rows] + 3 * min(1024 * nodes(self.learner, dataset), SLICE_CELLS))
         task = 3 * facts.block_bytes[rows] + 3 * model + scores + 96 * MEGABYTE
         disk = 2 * dataset.split_counts["test"] * (24 + 8 * self.predict.top)
@@ -122,6 +125,13 @@ def metrics_of(scores: Scores, with_taxonomy: bool) -> dict[str, float]:
     """The numbers of metrics.json; without a taxonomy every error has height 1, which says nothing of its own."""
     metrics = scores.metrics()
     return metrics if with_taxonomy else {name: metrics[name] for name in metrics if name not in HIERARCHICAL}
+
+
+def model_bytes(learner: Learner, facts: Facts) -> int:
+    """Bytes of a model's parameters; of a label tree at most about."""
+    if isinstance(learner, LabelTreeSection):
+        return TreeSize.of(learner, tree_params(learner, facts.dataset), facts).model_bytes()
+    return parameter_bytes(learner, facts.dataset)
 
 
 def label_sets(model_folder: str) -> dict[str, Array] | None:
