@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pipeline.config import LabelTree as LabelTreeSection
 from pipeline.dataset import Dataset
@@ -38,6 +38,7 @@ class GrowStage(TrainStage):
 
     learner: LabelTreeSection
     chain: tuple[str, ...] = ()
+    version: ClassVar[int] = 2
 
     @classmethod
     def of(cls, learner: LabelTreeSection, dataset: Dataset, chain: tuple[str, ...] = ()) -> Self:

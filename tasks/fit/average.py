@@ -28,7 +28,9 @@ class ModelSum:
 
     @classmethod
     def of(cls, weight: float, parameters: Parameters, loss: float, rows: int, operations: float) -> ModelSum:
-        """One model with its weight."""
+        """One model with its weight; one of weight 1 is held as it is, not copied."""
+        if weight == 1:
+            return cls(weight, parameters, loss, rows, operations)
         weighted = {name: values * values.dtype.type(weight) for name, values in parameters.items()}
         return cls(weight, weighted, loss, rows, operations)
 
@@ -46,6 +48,8 @@ class ModelSum:
         """The weighted mean of the models. Raises ZeroDivisionError when no row took part."""
         if self.weight == 0:
             raise ZeroDivisionError("no rows took part in any of the models")
+        if self.weight == 1:
+            return self.parameters
         return {name: values / values.dtype.type(self.weight) for name, values in self.parameters.items()}
 
     def mean_loss(self) -> float:

@@ -43,6 +43,19 @@ def csr_scatter(data: Array, indices: Array, indptr: Array, out: Array) -> None:
             row[indices[p]] += data[p]
 
 
+@numba.njit(cache=True, nogil=True)
+def csr_places(indptr: Array, index: Array) -> tuple[Array, Array]:
+    """Where the entries of the rows `index` (n,) int64 are, in that order: (places (nnz,), new indptr (n + 1,)) int64."""
+    starts = np.zeros(index.size + 1, np.int64)
+    for i in range(index.size):
+        starts[i + 1] = starts[i] + indptr[index[i] + 1] - indptr[index[i]]
+    places = np.empty(starts[-1], np.int64)
+    for i in range(index.size):
+        for p in range(starts[i], starts[i + 1]):
+            places[p] = indptr[index[i]] + p - starts[i]
+    return places, starts
+
+
 class Csr(Rows):
     """data (nnz,) float32 or float64; indices (nnz,) int32, ascending in a row; indptr (n_rows + 1,) int64."""
 
@@ -71,11 +84,11 @@ class Csr(Rows):
         csr_add_transposed(data, self.indices, self.indptr, residuals, weights.dtype.type(-step), weights)
 
     def take(self, index: Array) -> Csr:
-        starts, stops = self.indptr[index], self.indptr[np.asarray(index) + 1]
-        indptr = np.zeros(len(starts) + 1, np.int64)
-        np.cumsum(stops - starts, out=indptr[1:])
-        where = np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], stops - starts)
-        return Csr(self.data[where], self.indices[where], indptr, self.n_features)
+        chosen = np.asarray(index, np.int64)
+        if chosen.size and not 0 <= chosen.min() <= chosen.max() < self.n_rows:  # the kernel does not look
+            raise IndexError(f"row {chosen.min()} or {chosen.max()} is none of {self.n_rows}")
+        places, indptr = csr_places(np.asarray(self.indptr, np.int64), chosen)
+        return Csr(self.data[places], self.indices[places], indptr, self.n_features)
 
     def part(self, start: int, stop: int) -> Csr:
         first, last = self.indptr[start], self.indptr[stop]

@@ -87,11 +87,12 @@ def balanced_groups(points: Array, n_groups: int, rng: np.random.Generator) -> A
     Centres start by k-means++; in each of ITERATIONS rounds points choose in the order of what a wrong group would cost
     them (difference between their two nearest centres), ties to the lower point and group.
     """
-    centres = _spread_centres(points, n_groups, rng)
+    squares = np.asarray((points**2).sum(axis=1))
+    centres = _spread_centres(points, squares, n_groups, rng)
     groups = np.zeros(len(points), np.int64)
     for _ in range(ITERATIONS):
         before = groups
-        groups = _assign(_squared_distances(points, centres))
+        groups = _assign(_squared_distances(points, squares, centres))
         if (groups == before).all():
             break
         for g in range(n_groups):
@@ -100,35 +101,52 @@ def balanced_groups(points: Array, n_groups: int, rng: np.random.Generator) -> A
     return groups
 
 
-def _spread_centres(points: Array, n_groups: int, rng: np.random.Generator) -> Array:
+def _spread_centres(points: Array, squares: Array, n_groups: int, rng: np.random.Generator) -> Array:
     chosen = [int(rng.integers(len(points)))]
-    nearest = _squared_distances(points, points[chosen])[:, 0]
+    nearest = _squared_distances(points, squares, points[chosen])[:, 0]
     while len(chosen) < n_groups:
         total = nearest.sum()
         free = np.setdiff1d(np.arange(len(points)), chosen)
         weights = nearest[free] if total > 0 and nearest[free].sum() > 0 else np.ones(free.size)
         chosen.append(int(rng.choice(free, p=weights / weights.sum())))
-        nearest = np.minimum(nearest, _squared_distances(points, points[chosen[-1:]])[:, 0])
+        nearest = np.minimum(nearest, _squared_distances(points, squares, points[chosen[-1:]])[:, 0])
     return points[chosen].copy()
 
 
-def _squared_distances(points: Array, centres: Array) -> Array:
-    squares: Array = (points**2).sum(axis=1)[:, None] - 2 * points @ centres.T + (centres**2).sum(axis=1)
-    return np.maximum(squares, 0.0)
+def _squared_distances(points: Array, squares: Array, centres: Array) -> Array:
+    """(n_points, n_centres); squares (n_points,) are the squared norms of the points."""
+    distances: Array = points @ centres.T
+    distances *= -2.0
+    distances += squares[:, None]
+    distances += (centres**2).sum(axis=1)
+    return np.maximum(distances, 0.0, out=distances)
 
 
 def _assign(distances: Array) -> Array:
     """Each point to its nearest group that has room; groups that would stay empty are filled first come."""
-    n_points, n_groups = distances.shape
-    size, larger = divmod(n_points, n_groups)
-    two = np.sort(distances, axis=1)[:, :2]
+    two = np.partition(distances, 1, axis=1)[:, :2] if distances.shape[1] > 2 else np.sort(distances, axis=1)
     order = np.argsort(two[:, 0] - two[:, -1], kind="stable")
-    room = np.full(n_groups, size)
+    return np.asarray(fill_groups(distances, order))
+
+
+@numba.njit(cache=True, nogil=True)
+def fill_groups(distances: Array, order: Array) -> Array:
+    """Points in `order`, each to its nearest group with room, ties to the lower: (n_points,) int64.
+
+    distances (n_points, n_groups) float64; a group has room for n_points // n_groups points, and as many groups as
+    there are points left over have room for one more.
+    """
+    n_points, n_groups = distances.shape
+    size, larger = n_points // n_groups, n_points % n_groups
+    held = np.zeros(n_groups, np.int64)
     groups = np.zeros(n_points, np.int64)
-    for point in order:
-        allowed = room > 0 if larger == 0 else room >= 0
-        group = int(np.where(allowed, distances[point], np.inf).argmin())
-        larger -= int(room[group] == 0)
-        room[group] -= 1
-        groups[point] = group
+    for i in range(n_points):
+        point, best = order[i], -1
+        for g in range(n_groups):
+            allowed = held[g] < size or (held[g] == size and larger > 0)
+            if allowed and (best < 0 or distances[point, g] < distances[point, best]):
+                best = g
+        larger -= 1 if held[best] == size else 0
+        held[best] += 1
+        groups[point] = best
     return groups

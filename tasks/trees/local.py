@@ -62,7 +62,7 @@ class LocalNode:
         held = np.flatnonzero(classes_held(children)[self.columns])
         rows = self.rows if held.size == self.rows.n_rows else self.rows.take(held)
         problem = node_problem(self.rows.n_features, children, self.params, self.seed, f"{self.name}/{alternation}")
-        problem = replace(problem, params=replace(problem.params, partitions=1))
+        problem = replace(problem, params=replace(problem.params, partitions=1, weighted=False))
         return fit(problem, LocalOracle(rows, self.columns[held], problem), start)
 
     def counts(self, weights: Parameters) -> Array:
