@@ -45,9 +45,14 @@ def csr_scatter(data: Array, indices: Array, indptr: Array, out: Array) -> None:
 
 @numba.njit(cache=True, nogil=True)
 def csr_places(indptr: Array, index: Array) -> tuple[Array, Array]:
-    """Where the entries of the rows `index` (n,) int64 are, in that order: (places (nnz,), new indptr (n + 1,)) int64."""
+    """Where the entries of the rows `index` (n,) int64 are, in that order: (places (nnz,), indptr (n + 1,)) int64.
+
+    Raises IndexError for a row that is not there.
+    """
     starts = np.zeros(index.size + 1, np.int64)
     for i in range(index.size):
+        if not 0 <= index[i] < indptr.size - 1:
+            raise IndexError("there is no such row")
         starts[i + 1] = starts[i] + indptr[index[i] + 1] - indptr[index[i]]
     places = np.empty(starts[-1], np.int64)
     for i in range(index.size):
@@ -84,10 +89,7 @@ class Csr(Rows):
         csr_add_transposed(data, self.indices, self.indptr, residuals, weights.dtype.type(-step), weights)
 
     def take(self, index: Array) -> Csr:
-        chosen = np.asarray(index, np.int64)
-        if chosen.size and not 0 <= chosen.min() <= chosen.max() < self.n_rows:  # the kernel does not look
-            raise IndexError(f"row {chosen.min()} or {chosen.max()} is none of {self.n_rows}")
-        places, indptr = csr_places(np.asarray(self.indptr, np.int64), chosen)
+        places, indptr = csr_places(np.asarray(self.indptr, np.int64), np.asarray(index, np.int64))
         return Csr(self.data[places], self.indices[places], indptr, self.n_features)
 
     def part(self, start: int, stop: int) -> Csr:
