@@ -35,7 +35,6 @@ from tasks.rows.csr import Csr
 ROWS_AT_ONCE = 1024  # rows decoded, and rows of node scores, at a time
 TILE_ELEMENTS = 2**19  # un-hashed weights held at a time (2 MB in float32)
 TILE_NODES = (16, 256)  # fewest and most nodes of a tile
-ADDED_PER_LOOKUP = 8  # numbers of a row of the table added to another in the time of one look-up, measured
 FEW = 4  # residuals touch few nodes when at most a FEW-th of them
 
 
@@ -159,7 +158,7 @@ class HashedScorer:
             else:
                 self._score_dense(table, part, sums)
             target = out[start : start + part.n_rows]
-            path_sums(sums, layout.parent, layout.inner, layout.leaf_of_class, scale, target)
+            path_sums(sums, layout.parent, layout.inner, layout.leaf_of_class, layout.above, scale, target)
             start += part.n_rows
         return out
 
@@ -180,15 +179,15 @@ class HashedScorer:
         """out[:, slot] = <sum of the table's rows of the slot, Phi(row, node)>; out is zero before."""
         layout = self._layout
         turned = by_column(rows.data.astype(table.dtype, copy=False), rows.indices, rows.indptr)
-        tails_from = layout.tails_from(turned[0].size, self.n_buckets, ADDED_PER_LOOKUP)
+        tails_from = layout.tails_from(turned[0].size, self.n_buckets)
         sparse_node_scores(turned, layout.seeds, layout.segments, table, tails_from, out)
 
     def _score_dense(self, table: Array, rows: Rows, out: Array) -> None:
         values, mixed = rows.to_array(table.dtype.type), mixed_keys(self.n_features)
-        for nodes, source in self._lookups(table):
+        for nodes, base in self._lookups(table):
             for tile, where in self._tiles(nodes):
                 weights = np.empty((len(tile), self.n_features), table.dtype)
-                unhash(source, tile, mixed, weights)
+                unhash(base, table, tile, mixed, weights)
                 out[:, where] = values @ weights.T
 
     def _subtract_sparse(self, table: Array, rows: Csr, residuals: Array, factor: float) -> None:
@@ -200,7 +199,7 @@ class HashedScorer:
             sparse_subtract_touched(body, touched, layout.seeds, layout.first, layout.last, table)
             return
         turned = by_column(data, rows.indices, rows.indptr)
-        tails_from = layout.tails_from(turned[0].size, self.n_buckets, ADDED_PER_LOOKUP)
+        tails_from = layout.tails_from(turned[0].size, self.n_buckets)
         below = residuals_below(residuals, layout.parent, layout.leaf_of_class, factor)
         sparse_subtract(turned, layout.seeds, layout.segments, below, tails_from, table)
 
@@ -215,25 +214,25 @@ class HashedScorer:
             subtract_hashed(vectors, tile, mixed, table)
 
     def _lookups(self, table: Array) -> Iterator[tuple[Array, Array]]:
-        """The scored nodes with the table that their levels refer to, for one look-up per feature.
+        """The scored nodes with a base (n_buckets,) or (0,) that is added to the levels they still name.
 
         A leaf above the last level needs the sum of the table's rows below it. With many look-ups it pays to have a
         running sum of them, which is one row and changes from one pair to the next. Both ways add from the last level
         up, so the bits agree.
         """
         nodes, layout = self._nodes, self._layout
-        tails_from = layout.tails_from(self.n_features, self.n_buckets, ADDED_PER_LOOKUP)
+        tails_from = layout.tails_from(self.n_features, self.n_buckets)
         if tails_from == self.n_tables:
-            yield nodes, table
+            yield nodes, table[0, :0]
             return
-        by_tail = (nodes[:, FIRST] < nodes[:, LAST]) & (nodes[:, FIRST] >= tails_from)
-        yield nodes[~by_tail], table
-        tail = np.array(table[-1:])
+        short = nodes[:, FIRST] < nodes[:, LAST]
+        yield nodes[~short], table[0, :0]
+        nodes, tail = nodes[short], np.array(table[-1])
         for level in range(self.n_tables - 2, tails_from - 1, -1):
             tail += table[level]
-            once = nodes[by_tail & (nodes[:, FIRST] == level)]
-            once[:, FIRST] = once[:, LAST] = 0
-            yield once, tail
+            some = nodes[nodes[:, FIRST] == level if level > tails_from else nodes[:, FIRST] <= level]
+            some[:, LAST] = level - 1  # of the leaves that begin further up, the levels in between
+            yield some, tail
 
     def _tiles(self, nodes: Array) -> Iterator[tuple[Array, Array]]:
         """Nodes in tiles, with their slots."""

@@ -20,9 +20,10 @@ SEED, FIRST, LAST, COLUMN = 0, 1, 2, 3
 
 
 @numba.njit(cache=True, nogil=True)
-def unhash(table: Array, nodes: Array, mixed: Array, out: Array) -> None:
-    """out[e, j] = xi(j) * sum over the node's levels of table[level, h(j)].
+def unhash(base: Array, table: Array, nodes: Array, mixed: Array, out: Array) -> None:
+    """out[e, j] = xi(j) * (base[h(j)] + sum over the node's levels of table[level, h(j)]), from the last level up.
 
+    base    (n_buckets,) float, or (0,) for none
     table   (n_levels, n_buckets) float; nodes (n_nodes, 4)
     mixed   (n_features,) uint32: `mixed_keys`
     out     (n_nodes, n_features), dtype of the table
@@ -30,10 +31,10 @@ def unhash(table: Array, nodes: Array, mixed: Array, out: Array) -> None:
     words = np.empty(mixed.size, np.uint32)
     for e in range(nodes.shape[0]):
         feature_words(mixed, np.uint32(nodes[e, SEED]), table.shape[1], words)
-        target, source = out[e], table[nodes[e, LAST]]
+        target = out[e]
         for j in range(mixed.size):
-            target[j] = source[bucket_of(words[j])]
-        for level in range(nodes[e, LAST] - 1, nodes[e, FIRST] - 1, -1):
+            target[j] = base[bucket_of(words[j])] if base.size else 0
+        for level in range(nodes[e, LAST], nodes[e, FIRST] - 1, -1):
             source = table[level]
             for j in range(mixed.size):
                 target[j] += source[bucket_of(words[j])]
@@ -55,21 +56,25 @@ def subtract_hashed(vectors: Array, nodes: Array, mixed: Array, table: Array) ->
 
 
 @numba.njit(cache=True, nogil=True)
-def path_sums(sums: Array, parent: Array, inner: Array, leaf_of_class: Array, scale: float, out: Array) -> None:
+def path_sums(
+    sums: Array, parent: Array, inner: Array, leaf_of_class: Array, above: Array, scale: float, out: Array
+) -> None:
     """out[i, c] = scale * (sum of the node scores on the path of class c), from the root down.
 
-    sums     (n_rows, n_slots) node scores, overwritten above the leaves
-    parent, inner, leaf_of_class as of `NodeLayout`; scale has the dtype of the scores; out (n_rows, n_classes)
+    sums  (n_rows, n_slots) node scores, overwritten above the leaves
+    parent, inner, leaf_of_class, above as of `NodeLayout`; scale has the dtype of the scores; out (n_rows, n_classes)
     """
     for i in range(sums.shape[0]):
         row, scores = sums[i], out[i]
         for u in inner:
             if parent[u] >= 0:
                 row[u] += row[parent[u]]
+        if above.size == 0:
+            for c in range(leaf_of_class.size):
+                scores[c] = scale * row[np.uint64(leaf_of_class[c])]
+            continue
         for c in range(leaf_of_class.size):
-            leaf = leaf_of_class[c]
-            above = parent[leaf]
-            scores[c] = scale * (row[leaf] + row[above] if above >= 0 else row[leaf])
+            scores[c] = scale * (row[np.uint64(leaf_of_class[c])] + row[np.uint64(above[c])])
 
 
 @numba.njit(cache=True, nogil=True)

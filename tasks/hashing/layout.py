@@ -8,11 +8,14 @@ and use the sum of those rows.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
 import numpy as np
 
 from tasks.rows.base import Array
+
+ADDED_PER_LOOKUP = 16  # numbers of a row of the table added to another in the time of one look-up, measured
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +27,7 @@ class NodeLayout:
     parent         (n_nodes,) int64 slot, -1 where a node has none
     inner          (n_inner,) int64 slots of the nodes that are no class
     leaf_of_class  (n_classes,) int64 slots
+    above          (n_classes,) int64 slots of the leaves' parents; empty when they have none
     segments       (n_tables, 3) int64: of row r the slots [0]..[1] are plain, [1]..[2] short
     """
 
@@ -33,6 +37,7 @@ class NodeLayout:
     parent: Array
     inner: Array
     leaf_of_class: Array
+    above: Array
     segments: Array
 
     @classmethod
@@ -50,13 +55,17 @@ class NodeLayout:
         is_class = np.zeros(first.size, bool)
         is_class[slot[leaf_of_class]] = True
         above = parent[order].astype(np.int64)
+        above = np.where(above >= 0, slot[above], -1)
+        leaves = slot[leaf_of_class]
+        has_parent = bool(leaves.size) and bool(np.all(above[leaves] >= 0))
         return cls(
             np.ascontiguousarray(seeds[order]),
             first[order],
             last[order],
-            np.where(above >= 0, slot[above], -1),
+            above,
             np.flatnonzero(~is_class),
-            slot[leaf_of_class],
+            leaves,
+            above[leaves] if has_parent else np.empty(0, np.int64),
             np.ascontiguousarray(np.stack([begin, end - n_short, end], axis=1).astype(np.int64)),
         )
 
@@ -68,16 +77,19 @@ class NodeLayout:
     def n_scored(self) -> int:
         return int(np.count_nonzero(self.first >= 0))
 
-    def tails_from(self, looked_up: int, n_buckets: int, gain: int) -> int:
-        """The first row of the table from which short nodes look up running sums of rows; n_tables for none.
+    @cached_property
+    def _short_down_to(self) -> Array:
+        """(n_tables,): short slots whose rows begin at a row or above it."""
+        short = self.first[(self.first < self.last) & (self.first >= 0)]
+        counted: Array = np.cumsum(np.bincount(short, minlength=len(self.segments)))
+        return counted
+
+    def tails_from(self, looked_up: int, n_buckets: int) -> int:
+        """The row of the table from which on a running sum of the rows below is worth its additions; n_tables for none.
 
         looked_up  columns that each node looks up
-        gain       how many numbers of a row are added in the time of one look-up
+        With the row in the sum, each short slot that uses it looks up one row less.
         """
-        n_tables = len(self.segments)
-        short = self.first < self.last
-        if not short.any():
-            return n_tables
-        highest = max(0, int(self.first[short].min()))
-        saved = int((self.last[short] - self.first[short]).sum()) * looked_up
-        return highest if saved * gain >= (n_tables - highest) * n_buckets else n_tables
+        worth = self._short_down_to * looked_up * ADDED_PER_LOOKUP >= max(n_buckets, 1)
+        worth &= self._short_down_to > 0
+        return int(np.argmax(worth)) if worth.any() else len(self.segments)

@@ -7,11 +7,16 @@ table is then in cache while all columns of the batch meet all nodes of that lev
 
 from __future__ import annotations
 
+from typing import Any
+
 import numba
 import numpy as np
 
-from tasks.hashing.murmur import Word, bucket_of, feature_words, is_negative, mixed_key, node_words
+from tasks.hashing.murmur import bucket_of, feature_words, is_negative, mixed_key, node_words
 from tasks.rows.base import Array
+
+Turned = Any  # inside kernels: the four arrays of `by_column`
+Span = Any  # inside kernels: two integers
 
 TILE_CELLS, FEWEST_NODES, MOST_NODES = 2**13, 64, 512  # scores of a tile of nodes stay in the first-level cache
 
@@ -45,12 +50,11 @@ def tile_nodes(n_rows: int) -> int:
 
 
 @numba.njit(cache=True, nogil=True)
-def _look_up(words: Array, table: Array, first: int, last: int, weights: Array) -> None:
-    """weights[e] = xi * sum of table[first..last, h], added from the last row up; words (n,) of one column."""
-    source = table[last]
+def _look_up(words: Array, base: Array, table: Array, first: int, last: int, weights: Array) -> None:
+    """weights[e] = xi * (base[h] + sum of table[first..last, h]), from the last row up; words (n,) of one column."""
     for e in range(words.size):
-        weights[e] = source[bucket_of(words[e])]
-    for level in range(last - 1, first - 1, -1):
+        weights[e] = base[bucket_of(words[e])]
+    for level in range(last, first - 1, -1):
         source = table[level]
         for e in range(words.size):
             weights[e] += source[bucket_of(words[e])]
@@ -66,47 +70,47 @@ def _add_multiple(value: float, weights: Array, out: Array) -> None:
 
 @numba.njit(cache=True, nogil=True)
 def _score_slots(
-    turned: tuple[Array, Array, Array, Array], seeds: Array, begin: int, end: int, table: Array, rows: Word, out: Array
+    turned: Turned, seeds: Array, slots: Span, base: Array, table: Array, levels: Span, out: Array
 ) -> None:
-    """out[:, begin:end] += scores of these slots, which use the same rows (first, last) of the table."""
+    """out[:, slots] += scores of the slots begin..end-1, which use `base` and the rows first..last of the table."""
     columns, starts, owners, values = turned
     size = tile_nodes(out.shape[0])
     words, weights = np.empty(size, np.uint32), np.empty(size, table.dtype)
-    for start in range(begin, end, size):
-        stop = min(start + size, end)
+    for start in range(slots[0], slots[1], size):
+        stop = min(start + size, slots[1])
         n = stop - start
         for k in range(columns.size):
             node_words(mixed_key(columns[k]), seeds[start:stop], table.shape[1], words)
-            _look_up(words[:n], table, rows[0], rows[1], weights)
+            _look_up(words[:n], base, table, levels[0], levels[1], weights)
             for p in range(starts[k], starts[k + 1]):
                 _add_multiple(values[p], weights[:n], out[owners[p], start:stop])
 
 
 @numba.njit(cache=True, nogil=True)
 def sparse_node_scores(
-    turned: tuple[Array, Array, Array, Array], seeds: Array, segments: Array, table: Array, tails_from: int, out: Array
+    turned: Turned, seeds: Array, segments: Array, table: Array, tails_from: int, out: Array
 ) -> None:
     """out[i, slot] += <sum of the table's rows of the slot, Phi(row i)>.
 
     turned      `by_column` of the rows, values of the dtype of the table
     segments    (n_tables, 3) int64, see `NodeLayout`
-    tails_from  row of the table from which on short slots look up the running sum of the rows below, held in one more
-                row; above it, and with n_tables, they look up row after row. Both add from the last row up: same bits
+    tails_from  rows of the table from this one on are added to a running sum, from the last row up, that short slots
+                look up: one more row in memory. With n_tables they look up row after row; the bits are the same
     out         (n_rows, n_slots), dtype of the table
     """
-    n_tables = segments.shape[0]
-    tail = np.empty((1, table.shape[1] if tails_from < n_tables else 0), table.dtype)
-    for r in range(n_tables - 1, -1, -1):
+    last = segments.shape[0] - 1
+    tail = np.empty(table.shape[1] if tails_from <= last else 0, table.dtype)
+    for r in range(last, -1, -1):
         begin, short, end = segments[r]
-        if r == n_tables - 1 and r >= tails_from:
-            tail[0] = table[r]
+        if r == last and tail.size:
+            tail[:] = table[r]
         elif r >= tails_from:
-            _add_row(table[r], tail[0])  # before the plain slots: it brings the row near, in the order of memory
-        _score_slots(turned, seeds, begin, short, table, (r, r), out)
-        if r >= tails_from:
-            _score_slots(turned, seeds, short, end, tail, (0, 0), out)
+            _add_row(table[r], tail)  # before the plain slots: it brings the row near, in the order of memory
+        _score_slots(turned, seeds, (begin, short), table[r], table, (0, -1), out)
+        if tail.size:
+            _score_slots(turned, seeds, (short, end), tail, table, (r, tails_from - 1), out)
         else:
-            _score_slots(turned, seeds, short, end, table, (r, n_tables - 1), out)
+            _score_slots(turned, seeds, (short, end), table[last], table, (r, last - 1), out)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -116,56 +120,52 @@ def _add_row(row: Array, out: Array) -> None:
 
 
 @numba.njit(cache=True, nogil=True)
+def _scatter(words: Array, changes: Array, row: Array) -> None:
+    """row[h] -= xi * changes[e], one after the other."""
+    for e in range(words.size):
+        row[bucket_of(words[e])] += changes[e] if is_negative(words[e]) else -changes[e]
+
+
+@numba.njit(cache=True, nogil=True)
 def _subtract_slots(
-    turned: tuple[Array, Array, Array, Array],
-    seeds: Array,
-    begin: int,
-    end: int,
-    residuals: Array,
-    table: Array,
-    rows: Word,
+    turned: Turned, seeds: Array, slots: Span, residuals: Array, base: Array, table: Array, levels: Span
 ) -> None:
-    """table[first..last, h] -= xi * (sum over a column's rows of value * residual), for the slots begin..end."""
+    """Take xi * (sum over a column's rows of value * residual) from `base` and the rows first..last of the table."""
     columns, starts, owners, values = turned
     size = tile_nodes(residuals.shape[0])
     words, changes = np.empty(size, np.uint32), np.empty(size, table.dtype)
-    for start in range(begin, end, size):
-        stop = min(start + size, end)
+    for start in range(slots[0], slots[1], size):
+        stop = min(start + size, slots[1])
         n = stop - start
         for k in range(columns.size):
             node_words(mixed_key(columns[k]), seeds[start:stop], table.shape[1], words)
             changes[:n] = 0
             for p in range(starts[k], starts[k + 1]):
                 _add_multiple(values[p], residuals[owners[p], start:stop], changes[:n])
-            for level in range(rows[0], rows[1] + 1):
-                target = table[level]
-                for e in range(n):
-                    target[bucket_of(words[e])] += changes[e] if is_negative(words[e]) else -changes[e]
+            _scatter(words[:n], changes[:n], base)
+            for level in range(levels[0], levels[1] + 1):
+                _scatter(words[:n], changes[:n], table[level])
 
 
 @numba.njit(cache=True, nogil=True)
 def sparse_subtract(
-    turned: tuple[Array, Array, Array, Array],
-    seeds: Array,
-    segments: Array,
-    residuals: Array,
-    tails_from: int,
-    table: Array,
+    turned: Turned, seeds: Array, segments: Array, residuals: Array, tails_from: int, table: Array
 ) -> None:
     """table -= gradient, for residuals (n_rows, n_slots) that touch most nodes; arguments as `sparse_node_scores`.
 
-    From row `tails_from` on, what short slots add to all rows below is gathered in one more row on the way down.
+    What short slots take from all rows from `tails_from` on is gathered in one more row, on the way down.
     """
-    n_tables = segments.shape[0]
-    tail = np.zeros((1, table.shape[1] if tails_from < n_tables else 0), table.dtype)
-    for r in range(n_tables):
+    last = segments.shape[0] - 1
+    tail = np.zeros(table.shape[1] if tails_from <= last else 0, table.dtype)
+    for r in range(last + 1):
         begin, short, end = segments[r]
-        _subtract_slots(turned, seeds, begin, short, residuals, table, (r, r))
-        if r < tails_from:
-            _subtract_slots(turned, seeds, short, end, residuals, table, (r, n_tables - 1))
-            continue
-        _subtract_slots(turned, seeds, short, end, residuals, tail, (0, 0))
-        _add_row(tail[0], table[r])
+        _subtract_slots(turned, seeds, (begin, short), residuals, table[r], table, (0, -1))
+        if tail.size:
+            _subtract_slots(turned, seeds, (short, end), residuals, tail, table, (r, tails_from - 1))
+        else:
+            _subtract_slots(turned, seeds, (short, end), residuals, table[last], table, (r, last - 1))
+        if r >= tails_from:
+            _add_row(tail, table[r])
 
 
 @numba.njit(cache=True, nogil=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.hashing import heshing
+from tasks.hashing import heshing, layout
 from tasks.hashing.heshing import HashedScorer
 from tasks.rows import Dense, PqCodes, Rows
 from tasks.rows.base import Array
@@ -77,7 +77,7 @@ def lookups(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """Replicated leaves are looked up in running sums or level by level; both ways must serve every test."""
     forced = {"tails": 2**40, "levels one by one": 0}
     if request.param in forced:
-        monkeypatch.setattr(heshing, "ADDED_PER_LOOKUP", forced[request.param])
+        monkeypatch.setattr(layout, "ADDED_PER_LOOKUP", forced[request.param])
     return str(request.param)
 
 
