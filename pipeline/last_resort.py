@@ -34,7 +34,7 @@ def named(error: Exception) -> LabelgroveError:
         return OutOfMemory(
             _first_line(error), "this process", "smaller blocks at ingest, or a machine with more memory"
         )
-    if isinstance(error, OSError) and error.filename is not None:
+    if isinstance(error, OSError) and (error.filename is not None or error.errno in FULL):
         return _of_file(error)
     hint = f"please report it with that file; what is finished is kept, and {DEBUG}=1 shows the traceback here"
     fault = InternalError(f"{type(error).__name__}: {_first_line(error)}", _traceback_file(error), hint)
@@ -43,11 +43,12 @@ def named(error: Exception) -> LabelgroveError:
 
 
 def _of_file(error: OSError) -> LabelgroveError:
-    place = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else str(error.filename)
+    name = error.filename or ""
+    place = os.fsdecode(name) if isinstance(name, str | bytes) else str(name)
     if error.errno in FULL:
         from tasks.files import DiskFull
 
-        return DiskFull("no space left", place, "free some space and run again: finished parts are kept")
+        return DiskFull("no space left", place, "free some space and type the same command again")
     hint = "check that the path is there (or its folder, for what is written), and that it may be read and written"
     return FileAccess(error.strerror or _first_line(error), place, hint)
 

@@ -36,8 +36,9 @@ def disk_room(path: str, nbytes: int) -> Iterator[None]:
             raise
         folder = next(parent for parent in Path(path).absolute().parents if parent.exists())
         free = shutil.disk_usage(folder).free
-        what = f"no space left: {nbytes:,} bytes were to be written, {free:,} are free"
-        raise DiskFull(what, path, "free some space and run again: finished parts are kept") from error
+        need = f"{nbytes:,}" if nbytes else "some"
+        what = f"no space left: {need} bytes were to be written, {free:,} are free"
+        raise DiskFull(what, path, "free some space and type the same command again") from error
 
 
 def beside(path: Path) -> Path:

@@ -35,10 +35,11 @@ from pipeline.store import RunFolder
 from tasks.errors import InputError, UsageError
 from tasks.io import FEATURES
 from tasks.models.blocks import predict_block
-from tasks.models.errors import ColumnMismatch
+from tasks.models.errors import ColumnMismatch, ModelMissing
 from tasks.models.folder import SavedModel, load_model
 from tasks.models.predictions import join_parts, part_name, read_part, write_part
 from tasks.models.selection import Selected, Selection
+from tasks.models.sums import HEADER, SUMS
 from tasks.worker import WorkerSettings
 
 
@@ -82,6 +83,7 @@ def predict(
     asked: dict[str, Any] = {"--split": split, "--scheduler": scheduler}
     asked |= {"--labels": labels, "--taxonomy": taxonomy, "--format": format, "--index-base": index_base}
     _refuse_idle(is_dataset, asked, data)
+    _refuse_other_folder(model)
     saved = load_model(model)
     top = min(top, saved.model.n_classes)
     with scratch_beside(output) as scratch:
@@ -122,6 +124,18 @@ def _refuse_idle(is_dataset: bool, asked: Mapping[str, Any], data: str) -> None:
             raise UsageError(f"{name} has no meaning for rows of {kind}", f"{name}, {data}", hint)
     if asked["--taxonomy"] is not None and asked["--labels"] is None:
         raise UsageError("--taxonomy has no meaning without --labels", "--taxonomy", "give the labels, too")
+
+
+def _refuse_other_folder(model: Path) -> None:
+    """A run folder, its folder of models and a dataset are often given for a model: the models there are named."""
+    if (model / HEADER).exists() or (model / SUMS).exists() or not model.is_dir():
+        return
+    if (model / "zarr.json").is_file():
+        hint = "the model comes first: labelgrove predict MODEL DATA -o PREDICTIONS.parquet"
+        raise ModelMissing("this is a dataset, and a model is expected", str(model), hint)
+    found = sorted(path.parent for pattern in (f"*/{HEADER}", f"models/*/{HEADER}") for path in model.glob(pattern))
+    if found:
+        raise ModelMissing("this is a folder of models", str(model), f"name one: {', '.join(map(str, found))}")
 
 
 FOR_DATASETS, FOR_FILES = ("--split", "--scheduler"), ("--labels", "--taxonomy", "--format", "--index-base")

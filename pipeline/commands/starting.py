@@ -13,11 +13,14 @@ from pipeline.commands.data import ingest
 from pipeline.commands.running import profile_of, run
 from pipeline.dataset import Dataset
 from pipeline.demo import DemoData, make_demo_data
+from pipeline.ingest.npy_file import write_array
 from tasks.digest import digest_text
 from tasks.errors import ArtefactError, UsageError
+from tasks.files import disk_room
 from tasks.seeds import stream
 
 SMALL_CLASSES = 60
+TINY_FILES = ("rows.npy", "labels.txt", "taxonomy.tsv")
 PRESETS = "pipeline.presets"
 
 
@@ -83,8 +86,14 @@ def init(folder: Path) -> None:
     if folder.exists() and any(folder.iterdir()):
         raise FolderInUse("the folder is not empty", str(folder), "name a new folder")
     folder.mkdir(parents=True, exist_ok=True)
-    write_tiny(folder)
-    (folder / "config.toml").write_text(preset("init.toml"), encoding="utf-8")
+    try:
+        with disk_room(str(folder / "rows.npy"), 0):
+            write_tiny(folder)
+            (folder / "config.toml").write_text(preset("init.toml"), encoding="utf-8")
+    except BaseException:  # half a folder would be in the way of the same command
+        for name in (*TINY_FILES, "config.toml"):
+            (folder / name).unlink(missing_ok=True)
+        raise
     place = shlex.quote(str(folder))
     say(f"{folder}: config.toml, and the files of a tiny dataset: rows.npy, labels.txt, taxonomy.tsv. Now type")
     say(
@@ -102,7 +111,7 @@ def write_tiny(folder: Path, n_groups: int = 5, per_group: int = 6, n_rows: int 
     centres = 1.2 * centres + 0.7 * rng.normal(size=(n_classes, n_features))
     labels = rng.permutation(np.arange(n_rows) % n_classes)
     rows = centres[labels] + 0.8 * rng.normal(size=(n_rows, n_features))
-    np.save(folder / "rows.npy", rows.astype(np.float32))
+    write_array(folder / "rows.npy", rows.astype(np.float32))
     names = [f"group{group}-class{member}" for group in range(n_groups) for member in range(per_group)]
     (folder / "labels.txt").write_text("".join(f"{names[label]}\n" for label in labels))
     edges = [f"root\tgroup{group}\n" for group in range(n_groups)]

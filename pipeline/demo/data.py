@@ -19,7 +19,9 @@ from pipeline.demo.fonts import FACES, face_paths, shared_code_points
 from pipeline.demo.glyphs import draw
 from pipeline.demo.gradients import oriented_gradients
 from pipeline.demo.warp import SIDE, Distortion, affine_maps, warp
+from pipeline.ingest.npy_file import write_array
 from tasks.errors import ParamError
+from tasks.files import disk_room
 from tasks.seeds import stream
 
 CODE_VERSION = 1  # raise it when the same settings give other rows
@@ -205,14 +207,15 @@ def likeness_table(codes: list[int], confusion: Confusion, classes: set[int]) ->
 def write_files(
     folder: Path, rows: dict[str, Array], labels: dict[str, Array], codes: list[int], likeness: list[str]
 ) -> None:
-    """Every file but the stamp."""
+    """Every file but the stamp. Raises DiskFull."""
     where = DemoData(folder, {})
     for split in SPLITS:
-        np.save(where.rows(split), rows[split], allow_pickle=False)
-        np.save(where.labels(split), labels[split], allow_pickle=False)
-    where.classes.write_text(json.dumps(class_table(codes), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    where.taxonomy.write_text(json.dumps(taxonomy(codes), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    where.confusable.write_text("\n".join(likeness) + "\n", encoding="utf-8")
+        write_array(where.rows(split), rows[split])
+        write_array(where.labels(split), labels[split])
+    with disk_room(str(where.classes), 0):
+        where.classes.write_text(json.dumps(class_table(codes), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        where.taxonomy.write_text(json.dumps(taxonomy(codes), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        where.confusable.write_text("\n".join(likeness) + "\n", encoding="utf-8")
 
 
 def digests(folder: Path) -> dict[str, str]:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from pipeline.dataset import Note
 from pipeline.ingest.errors import ColumnMismatch, FeatureDtype, FeatureShape
 from pipeline.ingest.files import by_number
-from pipeline.ingest.npy_file import open_array, refuse_objects
+from pipeline.ingest.npy_file import open_array, refuse_objects, write_array
 from pipeline.ingest.source import SLAB_BYTES, DenseSource
-from tasks.files import disk_room
 from tasks.rows.base import Array
 
 REAL_KINDS = "fiub"  # float, signed, unsigned, bool
@@ -96,10 +94,5 @@ def changed(matrix: Array) -> str:
 
 def _row_major(matrix: Array, path: Path) -> Array:
     """A copy in C order on disk, made slab by slab: rows of a Fortran matrix lie all over its file."""
-    with disk_room(os.fspath(path), matrix.nbytes):
-        copy: Any = np.lib.format.open_memmap(path, mode="w+", dtype=matrix.dtype, shape=matrix.shape)
-        step = max(1024, SLAB_BYTES // (matrix.shape[1] * matrix.dtype.itemsize))
-        for start in range(0, matrix.shape[0], step):
-            copy[start : start + step] = matrix[start : start + step]
-        copy.flush()
-    return np.asarray(copy)
+    write_array(path, matrix, max(1024, SLAB_BYTES // (matrix.shape[1] * matrix.dtype.itemsize)))
+    return open_array(path)

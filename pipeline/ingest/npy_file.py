@@ -9,6 +9,7 @@ from typing import IO
 import numpy as np
 
 from pipeline.ingest.errors import DamagedInput, FeatureDtype
+from tasks.files import disk_room
 from tasks.rows.base import Array
 
 
@@ -43,6 +44,18 @@ def open_array(path: Path) -> Array:
         return np.empty(shape, dtype)  # an empty file region cannot be mapped
     mapped: Array = np.load(path, mmap_mode="r", allow_pickle=False)
     return mapped
+
+
+def write_array(path: Path, array: Array, step: int = 1 << 16) -> None:
+    """Write an array as .npy in C order, `step` rows at a time. Raises DiskFull.
+
+    On a full disk a page of a mapped file kills the process, and numpy.save raises an error that does not say why.
+    """
+    header = {"descr": np.lib.format.dtype_to_descr(array.dtype), "fortran_order": False, "shape": array.shape}
+    with disk_room(os.fspath(path), array.nbytes), open(path, "wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        for start in range(0, array.shape[0], step):
+            file.write(np.ascontiguousarray(array[start : start + step]).data)
 
 
 def refuse_objects(dtype: np.dtype, where: str) -> None:

@@ -14,7 +14,7 @@ from pipeline.dataset import FORMAT
 from pipeline.ingest.errors import DatasetExists
 from tasks import io
 from tasks.errors import ArtefactError
-from tasks.files import settle, swap_in, sync_path
+from tasks.files import disk_room, settle, swap_in, sync_path
 
 OWNER = "owner.partial"  # names the machine, because a process id means nothing on another one
 
@@ -32,7 +32,8 @@ def made_whole(dataset: Path, force: bool) -> Iterator[Path]:
     partial = dataset.with_name(f"{dataset.name}.partial-{os.getpid()}")
     partial.mkdir(parents=True)
     try:
-        (partial / OWNER).write_text(socket.gethostname())
+        with disk_room(str(partial), 0):
+            (partial / OWNER).write_text(socket.gethostname())
         yield partial
         settle(str(partial))
         _move_in(partial, dataset, force)
@@ -50,7 +51,8 @@ def scratch_beside(target: Path) -> Iterator[Path]:
         shutil.rmtree(left, ignore_errors=True)
     folder.mkdir()
     try:
-        (folder / OWNER).write_text(socket.gethostname())
+        with disk_room(str(folder), 0):
+            (folder / OWNER).write_text(socket.gethostname())
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
