@@ -41,7 +41,15 @@ Threads = Annotated[int | None, typer.Option("--threads", help="per worker of a 
 Memory = Annotated[str | None, typer.Option("--memory", help='per worker of a local cluster, "1.5 GiB"')]
 ProfileFile = Annotated[str | None, typer.Option("--profile", help="TOML file of where to run (README lists its keys)")]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON to stdout")]
-RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="a run folder: runs/NAME", show_default=False)]
+RunPath = Annotated[
+    Path, typer.Argument(metavar="RUN", help="a run folder, runs/NAME, or the config's TOML file", show_default=False)
+]
+Only = Annotated[
+    list[str] | None, typer.Option("--only", help="train this model only (and --only another)", metavar="MODEL")
+]
+Skip = Annotated[
+    list[str] | None, typer.Option("--skip", help="do not train this model (and --skip another)", metavar="MODEL")
+]
 
 
 @app.command()
@@ -53,20 +61,24 @@ def run(
     profile: ProfileFile = None,
     runs: Runs = None,
     set_: Override = None,
+    only: Only = None,
+    skip: Skip = None,
     force: Annotated[bool, typer.Option("--force", help="run although memory or disk look too small")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="as `labelgrove plan`")] = False,
 ) -> None:
     """Run a config, or continue it where it stopped.
 
-    Finished steps are reused. The table goes to stdout, progress to stderr.
+    Finished steps are reused. The table goes to stdout, progress to stderr. Models that --only or --skip leave out are
+    not trained; those that are finished already stay in the results.
     """
     from pipeline import commands
 
     where = commands.profile_of(profile, scheduler, threads, memory)
+    choice = commands.choice_of(only, skip)
     if dry_run:
-        commands.plan(config, where, runs=runs, overrides=set_ or ())
+        commands.plan(config, where, runs=runs, overrides=set_ or (), force=force, choice=choice)
     else:
-        commands.run(config, where, runs=runs, overrides=set_ or (), force=force)
+        commands.run(config, where, runs=runs, overrides=set_ or (), force=force, choice=choice)
 
 
 @app.command()
@@ -78,27 +90,44 @@ def plan(
     profile: ProfileFile = None,
     runs: Runs = None,
     set_: Override = None,
+    only: Only = None,
+    skip: Skip = None,
     json: AsJson = False,
 ) -> None:
     """Say what `run` would do; writes nothing.
 
-    Steps, which are reused and why the others are not, peak memory of a worker, disk.
+    Steps, which are reused and why the others are not, peak memory of a worker, disk. Exits with 5 when `run` would
+    refuse for lack of memory or disk.
     """
     from pipeline import commands
 
     where = commands.profile_of(profile, scheduler, threads, memory)
-    commands.plan(config, where, runs=runs, overrides=set_ or (), as_json=json)
+    choice = commands.choice_of(only, skip)
+    commands.plan(config, where, runs=runs, overrides=set_ or (), as_json=json, choice=choice)
 
 
 @app.command()
-def check(config: Config, runs: Runs = None, set_: Override = None, json: AsJson = False) -> None:
-    """Check config and data; list all findings at once.
+def check(
+    config: Config,
+    scheduler: Scheduler = None,
+    threads: Threads = None,
+    memory: Memory = None,
+    profile: ProfileFile = None,
+    runs: Runs = None,
+    set_: Override = None,
+    only: Only = None,
+    skip: Skip = None,
+    json: AsJson = False,
+) -> None:
+    """Check config, data, memory and disk; list all findings at once.
 
     Reads every row again and compares digests. The exit code is that of the first finding.
     """
     from pipeline import commands
 
-    commands.check(config, runs=runs, overrides=set_ or (), as_json=json)
+    where = commands.profile_of(profile, scheduler, threads, memory)
+    choice = commands.choice_of(only, skip)
+    commands.check(config, where, runs=runs, overrides=set_ or (), as_json=json, choice=choice)
 
 
 @app.command()
@@ -198,22 +227,24 @@ def predict(
 
 
 @app.command()
-def status(run: RunPath, json: AsJson = False) -> None:
+def status(run: RunPath, runs: Runs = None, json: AsJson = False) -> None:
     """Say where a run is.
 
-    Steps that are done, who runs it now, how it ended.
+    Steps that are done and to do, who runs it now, how it ended, and whether its results are of an earlier config.
     """
     from pipeline import commands
 
-    commands.status(run, as_json=json)
+    commands.status(run, runs=runs, as_json=json)
 
 
 @app.command()
-def logs(run: RunPath, last: Annotated[int, typer.Option(min=1, help="events to show")] = 50) -> None:
+def logs(
+    run: RunPath, runs: Runs = None, last: Annotated[int, typer.Option(min=1, help="events to show")] = 50
+) -> None:
     """Print the last events of a run."""
     from pipeline import commands
 
-    commands.logs(run, last=last)
+    commands.logs(run, runs=runs, last=last)
 
 
 @app.command()
@@ -246,11 +277,11 @@ def clean(
 
 
 @app.command()
-def report(run: RunPath) -> None:
+def report(run: RunPath, runs: Runs = None) -> None:
     """Print a finished run's table again."""
     from pipeline import commands
 
-    commands.report(run)
+    commands.report(run, runs=runs)
 
 
 @app.command()

@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -256,19 +257,29 @@ def _local(profile: Profile) -> Any:
 
     for attempt in range(1, START_TRIES + 1):
         try:
-            return LocalCluster(
-                n_workers=profile.local_workers,
-                threads_per_worker=profile.threads,
-                memory_limit=profile.memory_bytes(),
-                host="127.0.0.1",
-                dashboard_address=free_dashboard(profile.dashboard),
-                silence_logs=logging.CRITICAL,
-            )
+            with warnings.catch_warnings():  # of a port taken since we looked: Dask finds another, we say which
+                warnings.filterwarnings("ignore", message="Port .* is already in use", category=UserWarning)
+                return LocalCluster(
+                    n_workers=profile.local_workers,
+                    threads_per_worker=profile.threads,
+                    memory_limit=profile.memory_bytes(),
+                    host="127.0.0.1",
+                    dashboard_address=free_dashboard(profile.dashboard),
+                    silence_logs=logging.CRITICAL,
+                )
         except RuntimeError as error:  # "Nanny failed to start": somebody, or the lack of memory, killed a worker
             if attempt == START_TRIES:
                 hint = "fewer workers (--scheduler local:1) or more memory, then type the same command again"
                 raise ClusterLost(f"the workers do not start: {error}", "local cluster", hint) from error
     raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def dashboard_text(client: Any, profile: Profile) -> str:
+    """Where the dashboard is; that it is elsewhere than the profile says, when its port was taken."""
+    link = str(client.dashboard_link)
+    port = profile.dashboard.rpartition(":")[2]
+    moved = profile.local_workers and port not in ("0", "") and f":{port}/" not in link
+    return f"dashboard: {link}" + (f" (port {port} is taken)" if moved else "")
 
 
 def free_dashboard(address: str) -> str:

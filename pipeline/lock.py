@@ -29,6 +29,7 @@ def locked(folder: Path) -> Iterator[str]:
 
     Raises RunLocked when a live process holds it.
     """
+    made = [place for place in (folder, *folder.parents) if not place.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "lock.json"
     message = _take(path)
@@ -42,6 +43,9 @@ def locked(folder: Path) -> Iterator[str]:
         beat.join()
         if not _is_anothers(path):
             path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # a run that was refused leaves no empty folders behind
+            for place in made:
+                place.rmdir()
 
 
 def _mine() -> dict[str, Any]:

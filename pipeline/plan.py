@@ -3,34 +3,28 @@
 from __future__ import annotations
 
 import math
-import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pipeline.config import OWN_ROWS, LoadedConfig
+from pipeline.choice import EVERYTHING, Choice, model_of, without
+from pipeline.config import OWN_ROWS, LoadedConfig, RunConfig
 from pipeline.dataset import Dataset
 from pipeline.errors import OtherRun
 from pipeline.profile import Profile
-from pipeline.stage import Estimate, Facts, Stage, fingerprints
-from pipeline.store import DONE, MANIFEST, Done, RunFolder, RunFormat, read_sealed
-from tasks.errors import LabelgroveError, ResourceError
+from pipeline.published import REPORT, AskedStep, config_changes
+from pipeline.reasons import why_not
+from pipeline.stage import Asked, Estimate, Facts, Stage, fingerprints
+from pipeline.store import Done, RunFolder, read_manifest
+from tasks.errors import LabelgroveError
 from tasks.io import nonzeros_of
 
 IDLE_WORKER_BYTES = 320 << 20  # a worker process with everything imported and compiled, measured
 CACHE_SHARE, MOST_CACHE, LEAST_CACHE = 4, 1 << 30, 16 << 20  # rows kept: a quarter of what a worker may hold
 SAFE_SHARE = 0.9  # of a worker's limit: Dask pauses and kills near it
-
-
-class MemoryTooSmall(ResourceError):
-    """A task would not fit into a worker."""
-
-
-class DiskTooSmall(ResourceError):
-    """The run would not fit onto the disk."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +56,7 @@ class Plan:
     dataset: Dataset
     folder: RunFolder
     steps: tuple[PlannedStep, ...]
-    findings: tuple[str, ...] = field(default=())
+    asked: Asked
 
     @property
     def to_run(self) -> list[PlannedStep]:
@@ -77,6 +71,9 @@ class Plan:
         """The largest task of the steps that run."""
         return max((step.estimate.task_bytes for step in self.to_run), default=0)
 
+    def asked_steps(self) -> dict[str, AskedStep]:
+        return {step.name: AskedStep(step.name, step.fingerprint, step.stage.settings()) for step in self.steps}
+
     def wanted(self) -> list[tuple[str, str]]:
         return [(step.name, step.fingerprint) for step in self.steps]
 
@@ -89,6 +86,8 @@ class MemoryPlan:
     cache: int
     task: int
     threads: int
+    workers: int = 0
+    cache_gives_way: bool = False  # to the tasks, down to LEAST_CACHE
 
     @property
     def peak(self) -> int:
@@ -106,46 +105,61 @@ def memory_plan(plan: Plan, profile: Profile) -> MemoryPlan:
     else:
         room = int(SAFE_SHARE * limit) - IDLE_WORKER_BYTES - need if limit else MOST_CACHE
         cache = max(LEAST_CACHE, min(MOST_CACHE, limit // CACHE_SHARE if limit else MOST_CACHE, room))
-    return MemoryPlan(limit, cache, plan.task_bytes, profile.threads)
+    return MemoryPlan(limit, cache, plan.task_bytes, profile.threads, profile.local_workers, not profile.cache)
 
 
-def check_resources(plan: Plan, memory: MemoryPlan) -> None:
-    """Raises MemoryTooSmall or DiskTooSmall before anything runs."""
-    if memory.limit and not memory_fits(memory):
-        largest = max(plan.to_run, key=lambda step: step.estimate.task_bytes)
-        raise MemoryTooSmall(
-            f"a worker would need {human_bytes(memory.peak)}, it has {human_bytes(memory.limit)}",
-            where=largest.name,
-            hint="fewer workers (--scheduler local:1) or a larger --memory; else leave this step's model out (features "
-            "x classes numbers must fit into a worker; heshing and flat-hash take what `bits` says); or --force",
-        )
-    free = free_bytes(plan.folder.path)
-    if plan.disk_bytes > free:
-        raise DiskTooSmall(
-            f"the run needs about {human_bytes(plan.disk_bytes)}, {human_bytes(free)} are free",
-            where=str(plan.folder.path),
-            hint="free some space, choose another --runs folder, or --force",
-        )
-
-
-def memory_fits(memory: MemoryPlan) -> bool:
-    return memory.peak <= memory.limit
-
-
-def free_bytes(path: Path) -> int:
-    """Free space of the file system that will hold `path`."""
-    existing = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
-    return shutil.disk_usage(existing).free
-
-
-def make_plan(config: LoadedConfig, runs: Path | None = None) -> Plan:
+def make_plan(config: LoadedConfig, runs: Path | None = None, choice: Choice = EVERYTHING) -> Plan:
     """The plan of a config against what its run folder holds.
 
-    Raises the errors of opening the dataset, of parameters that the data do not allow, and OtherRun.
+    Models that `choice` leaves out stand in it when they are finished already, and are otherwise left out.
+
+    Raises the errors of opening the dataset, of parameters that the data do not allow, OtherRun, and UsageError for a
+    choice that the config does not offer.
     """
-    dataset, folder, stages = _opened(config, runs)
+    dataset, folder = _opened(config, runs)
+    chosen = choice.chosen(config.run)
+    others = [learner.name for learner in config.run.train if learner.name not in chosen]
+    unfinished = {name for name in others if not _is_finished(name, config, dataset, folder)}
+    made = _planned_run(config, dataset, folder, choice, unfinished)
+    damaged = {model_of(step.stage) for step in made.to_run} & set(others)
+    return _planned_run(config, dataset, folder, choice, unfinished | damaged) if damaged else made
+
+
+def run_folder_of(config: LoadedConfig, runs: Path | None = None, choice: Choice = EVERYTHING) -> RunFolder:
+    """The folder of a config's run; raises as `make_plan` does, and reads no step."""
+    dataset, folder = _opened(config, runs)
+    chosen = choice.chosen(config.run)
+    _stages(config, dataset, [learner.name for learner in config.run.train if learner.name not in chosen])
+    return folder
+
+
+def _opened(config: LoadedConfig, runs: Path | None) -> tuple[Dataset, RunFolder]:
+    dataset = Dataset.open(config.dataset_path)
+    folder = RunFolder(run_path(config.run.name, config.folder, runs))
+    check_identity(folder, config, dataset)
+    return dataset, folder
+
+
+def _stages(
+    config: LoadedConfig, dataset: Dataset, left_out: Collection[str], choice: Choice = EVERYTHING
+) -> list[Stage]:
+    from pipeline.systems import stages_of
+
+    return stages_of(without(config.run, left_out), dataset, asked_of(config, left_out, choice))
+
+
+def asked_of(config: LoadedConfig, left_out: Collection[str], choice: Choice) -> Asked:
+    """What the command line has said beside the config."""
+    names = tuple(learner.name for learner in config.run.train if learner.name in left_out)
+    return Asked(config.overrides, names, tuple(choice.words()))
+
+
+def _planned_run(
+    config: LoadedConfig, dataset: Dataset, folder: RunFolder, choice: Choice, left_out: Collection[str]
+) -> Plan:
+    stages = _stages(config, dataset, left_out, choice)
     prints = fingerprints(stages, dataset.digest, config.run.seed)
-    facts = facts_of(config, dataset)
+    facts = facts_of(without(config.run, left_out), dataset)
     steps: list[PlannedStep] = []
     changed: set[str] = set()
     reused: dict[str, Done] = {}
@@ -156,21 +170,27 @@ def make_plan(config: LoadedConfig, runs: Path | None = None) -> Plan:
         else:
             reused[stage.name] = step.done
         steps.append(step)
-    return Plan(config, dataset, folder, tuple(steps))
+    made = Plan(config, dataset, folder, tuple(steps), asked_of(config, left_out, choice))
+    return replace(made, steps=tuple(_told(step, made) for step in steps))
 
 
-def run_folder_of(config: LoadedConfig, runs: Path | None = None) -> RunFolder:
-    """The folder of a config's run; raises as `make_plan` does, and reads no step."""
-    return _opened(config, runs)[1]
+def _told(step: PlannedStep, plan: Plan) -> PlannedStep:
+    """Of results that stand in the folder but are of another config: which, instead of that their files differ."""
+    if step.name != REPORT or not step.runs or plan.folder.done(step.name, step.fingerprint) is None:
+        return step
+    changes = config_changes(plan.folder, plan.asked_steps())
+    return replace(step, reason=f"the results are of another config: {'; '.join(changes)}") if changes else step
 
 
-def _opened(config: LoadedConfig, runs: Path | None) -> tuple[Dataset, RunFolder, list[Stage]]:
-    from pipeline.systems import stages_of
-
-    dataset = Dataset.open(config.dataset_path)
-    folder = RunFolder(run_path(config, runs))
-    check_identity(folder, config, dataset)
-    return dataset, folder, stages_of(config.run, dataset)
+def _is_finished(name: str, config: LoadedConfig, dataset: Dataset, folder: RunFolder) -> bool:
+    """Whether all steps of a model are done, as far as their DONE.json tell."""
+    others = [learner.name for learner in config.run.train if learner.name != name]
+    try:
+        stages = _stages(config, dataset, others)
+    except LabelgroveError:  # the data do not allow it: so it has never been trained on them
+        return False
+    prints = fingerprints(stages, dataset.digest, config.run.seed)
+    return all(folder.done(stage.name, prints[stage.name]) for stage in stages if stage.name != REPORT)
 
 
 def still_wanted(step: PlannedStep, done: Mapping[str, Done]) -> PlannedStep:
@@ -187,9 +207,9 @@ def still_wanted(step: PlannedStep, done: Mapping[str, Done]) -> PlannedStep:
     return replace(step, done=None, reason=f"{', '.join(other)} came out otherwise than before", anew=True)
 
 
-def run_path(config: LoadedConfig, runs: Path | None) -> Path:
+def run_path(name: str, beside: Path, runs: Path | None) -> Path:
     """runs/NAME beside the config file, or below the folder that the command line gives."""
-    return ((runs if runs is not None else config.folder / "runs") / config.run.name).absolute()
+    return ((runs if runs is not None else beside / "runs") / name).absolute()
 
 
 def identity(config: LoadedConfig, dataset: Dataset) -> dict[str, Any]:
@@ -199,13 +219,10 @@ def identity(config: LoadedConfig, dataset: Dataset) -> dict[str, Any]:
 
 def check_identity(folder: RunFolder, config: LoadedConfig, dataset: Dataset) -> None:
     """Raises OtherRun when the folder was made from another dataset, seed or block shape; RunFormat when newer."""
-    hint = "remove this file: finished steps carry digests of their own and are kept"
     try:
-        manifest = read_sealed(folder / MANIFEST, hint)
+        manifest = read_manifest(folder)
     except FileNotFoundError:
         return
-    if not isinstance(manifest.get("identity"), dict):
-        raise RunFormat("it is no manifest of ours", str(folder / MANIFEST), hint)
     mine = identity(config, dataset)
     differences = [
         f"{key}: {manifest['identity'].get(key)!r} in the folder, {mine[key]!r} now"
@@ -220,7 +237,7 @@ def check_identity(folder: RunFolder, config: LoadedConfig, dataset: Dataset) ->
         )
 
 
-def facts_of(config: LoadedConfig, dataset: Dataset) -> Facts:
+def facts_of(run: RunConfig, dataset: Dataset) -> Facts:
     """Bytes of the largest block in each encoding, before any of them is made."""
     width = dataset.n_features
     if dataset.body == "csr":
@@ -229,7 +246,7 @@ def facts_of(config: LoadedConfig, dataset: Dataset) -> Facts:
     else:
         own, floats = np.dtype(dataset.dtype).itemsize * width * dataset.block_rows, width
     block_bytes, row_floats = {OWN_ROWS: own}, {OWN_ROWS: floats}
-    for encoding in config.run.encode:
+    for encoding in run.encode:
         block_bytes[encoding.name] = dataset.block_rows * (encoding.subquantizers or width)
         row_floats[encoding.name] = width
     return Facts(dataset, block_bytes, row_floats)
@@ -248,46 +265,6 @@ def _planned(stage: Stage, prints: dict[str, str], folder: RunFolder, facts: Fac
     if lost := stage.outputs_hold(folder.path, done):
         return PlannedStep(stage, mark, None, lost, estimate)
     return PlannedStep(stage, mark, done, "finished, digests hold", estimate)
-
-
-def why_not(stage: Stage, mark: str, folder: RunFolder, changed: set[str]) -> str:
-    """Why no finished step can be reused, in words."""
-    if folder.step_folder(stage.name, mark).is_dir():
-        return "unfinished: continues"
-    earlier = earlier_steps(stage.name, folder)
-    if not earlier:
-        return "new"
-    last = earlier[-1]
-    reasons = []
-    if last.code != stage.version:
-        reasons.append(f"code version {last.code} -> {stage.version}")
-    reasons += differences(last.settings, stage.settings())
-    reasons += [f"{name} changes" for name in stage.inputs if name in changed or name not in last.inputs]
-    return "; ".join(reasons) or "its inputs were made from other settings"
-
-
-def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """key: old -> new for every setting that differs."""
-    missing = "not set"
-    return [
-        f"{key}: {old.get(key, missing)} -> {new.get(key, missing)}"
-        for key in sorted(old.keys() | new.keys())
-        if old.get(key, missing) != new.get(key, missing)
-    ]
-
-
-def earlier_steps(name: str, folder: RunFolder) -> list[Done]:
-    """Finished steps of this name in the folder, oldest first."""
-    found = []
-    for path in (folder / "steps").glob(f"{name}-*/{DONE}"):
-        try:
-            values = read_sealed(path)
-            done = folder.done(name, str(values["fingerprint"]))
-        except (OSError, RunFormat, KeyError, TypeError):
-            continue
-        if done is not None:
-            found.append((path.stat().st_mtime_ns, done))
-    return [done for _, done in sorted(found, key=lambda pair: pair[0])]
 
 
 def human_bytes(n: float) -> str:

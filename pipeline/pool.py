@@ -29,7 +29,10 @@ Expand = Callable[[Any, Any], Sequence[Any]]
 
 
 class Progress(Protocol):
-    """Hears of every task that ended: tasks and rows done so far of this call; totals may grow while a tree unfolds."""
+    """Hears when a call begins and of every task that ended: tasks and rows done so far of this call.
+
+    Totals may grow while a tree unfolds.
+    """
 
     def __call__(self, name: str, done: int, total: int, rows: int, rows_total: int) -> None: ...
 
@@ -40,7 +43,7 @@ def silent(name: str, done: int, total: int, rows: int, rows_total: int) -> None
 
 @dataclass
 class Tally:
-    """Counts one call's tasks and rows, and tells `progress` of each that ended."""
+    """Counts one call's tasks and rows, and tells `progress` of those to come and of each that ended."""
 
     name: str
     progress: Progress
@@ -52,6 +55,7 @@ class Tally:
     def expect(self, items: Sequence[Item]) -> None:
         self.total += len(items)
         self.rows_total += sum(rows_of(item) for item in items)
+        self.progress(self.name, self.done, self.total, self.rows, self.rows_total)
 
     def ended(self, item: Item) -> None:
         self.done += 1

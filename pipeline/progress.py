@@ -1,9 +1,9 @@
-"""What a run shows while it works: bars in a terminal, one plain line now and then elsewhere. All on stderr."""
+"""What a run shows while it works: bars in a terminal, plain lines elsewhere, at least one every few seconds."""
 
 from __future__ import annotations
 
-import os
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,10 +14,13 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pipeline.plan import PlannedStep
+from pipeline.report.numbers import seconds as seconds_text
+from pipeline.report.table import plain_terminal
 from pipeline.runner import View
 
-PLAIN_SECONDS = 30.0  # between two plain lines of one call
+PLAIN_SECONDS = 10.0  # a plain view is never silent for longer
 ETA_TASKS, ETA_SHARE = 3, 0.03  # of a call's tasks must have ended before a remaining time is guessed
+WIDE = 80  # cells of a terminal from which on a bar is drawn
 
 
 class Pace:
@@ -50,25 +53,61 @@ def pace_text(rate: float, eta: float | None) -> str:
     return ", ".join([*parts, *([f"{duration(eta)} left"] if eta is not None else [])])
 
 
-class PlainView(View):
-    """Lines without control codes, for logs and pipes."""
+def step_text(step: PlannedStep, number: int, count: int) -> str:
+    return f"[{number}/{count}] {step.name}: {step.reason if step.runs else 'reused'}"
 
-    def __init__(self) -> None:
-        self.pace, self.last = Pace(), 0.0
+
+def finished_text(seconds: float) -> str:
+    return f"  done in {seconds_text(seconds)}"
+
+
+class PlainView(View):
+    """Lines without control codes, for logs and pipes; a thread of its own says that a silent call is alive."""
+
+    def __init__(self, every: float = PLAIN_SECONDS) -> None:
+        self.pace, self.every = Pace(), every
+        self.last = self.step_start = time.monotonic()
+        self.call, self.counts = "looking at what is there", ""
+        self._lock, self._stop = threading.Lock(), threading.Event()
+
+    @contextmanager
+    def alive(self) -> Iterator[None]:
+        """Within it, the thread runs."""
+        thread = threading.Thread(target=self._tick, name="progress", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._stop.set()
+            thread.join()
+
+    def _tick(self) -> None:
+        while not self._stop.wait(max(0.05, self.last + self.every - time.monotonic())):
+            self._life()
+
+    def _life(self) -> None:
+        """A line, when there has been none for `every` seconds."""
+        now = time.monotonic()
+        if now - self.last >= self.every:
+            self.say(f"  {self.call}{self.counts}, {duration(now - self.step_start)} so far")
 
     def say(self, text: str) -> None:
-        sys.stderr.write(text + "\n")
-        sys.stderr.flush()
+        with self._lock:
+            self.last = time.monotonic()
+            sys.stderr.write(text + "\n")
+            sys.stderr.flush()
 
     def step(self, step: PlannedStep, number: int, count: int) -> None:
-        self.last = time.monotonic()
-        self.say(f"[{number}/{count}] {step.name}: {step.reason if step.runs else 'reused'}")
+        self.step_start, self.call, self.counts = time.monotonic(), step.name, ""
+        self.say(step_text(step, number, count))
+
+    def finished(self, step: PlannedStep, seconds: float) -> None:  # noqa: ARG002
+        self.say(finished_text(seconds))
 
     def progress(self, name: str, done: int, total: int, rows: int, rows_total: int) -> None:  # noqa: ARG002
-        rate, eta = self.pace(name, done, total, rows)
-        if time.monotonic() - self.last >= PLAIN_SECONDS:
-            self.last = time.monotonic()
-            self.say(f"  {name}: {done}/{total} {pace_text(rate, eta)}".rstrip())
+        pace = pace_text(*self.pace(name, done, total, rows))
+        self.call, self.counts = name, f": {done}/{total} tasks" + (f", {pace}" if pace else "")
+        self._life()
 
 
 class BarView(View):
@@ -83,26 +122,35 @@ class BarView(View):
         self.bars.console.print(escape(text), highlight=False)
 
     def step(self, step: PlannedStep, number: int, count: int) -> None:
-        self.say(f"[{number}/{count}] {step.name}: {step.reason if step.runs else 'reused'}")
+        self.say(step_text(step, number, count))
+
+    def finished(self, step: PlannedStep, seconds: float) -> None:  # noqa: ARG002
+        self._clear()
+        self.say(finished_text(seconds))
+
+    def _clear(self) -> None:
+        if self.task is not None:
+            self.bars.remove_task(self.task)
+        self.task = None
 
     def progress(self, name: str, done: int, total: int, rows: int, rows_total: int) -> None:  # noqa: ARG002
-        if name != self.name or done <= 1:
-            if self.task is not None:
-                self.bars.remove_task(self.task)
+        if self.task is None or name != self.name or done == 0:
+            self._clear()
             self.task, self.name = self.bars.add_task(escape(name), total=total, pace=""), name
         rate, eta = self.pace(name, done, total, rows)
         self.bars.update(self.task, completed=done, total=total, pace=pace_text(rate, eta))
 
 
 @contextmanager
-def view_for_terminal(quiet: bool = False) -> Iterator[View]:
+def view_for_terminal() -> Iterator[View]:
     """The view that fits stderr."""
-    if quiet:
-        yield View()
-    elif sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
-        console = Console(file=sys.stderr)
-        columns = (TextColumn("  {task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        with Progress(*columns, TextColumn("{task.fields[pace]}"), console=console, transient=True) as bars:
-            yield BarView(bars)
-    else:
-        yield PlainView()
+    if not sys.stderr.isatty() or plain_terminal():
+        view = PlainView()
+        with view.alive():
+            yield view
+        return
+    console = Console(file=sys.stderr)
+    bar = (BarColumn(),) if console.width >= WIDE else ()
+    columns = (TextColumn("  {task.description}"), *bar, MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, TextColumn("{task.fields[pace]}"), console=console, transient=True) as bars:
+        yield BarView(bars)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pipeline.store import DONE, EVENTS, MANIFEST, Done, RunFolder, RunFormat, bytes_digest, file_digest, read_sealed
+from pipeline.store import DONE, EVENTS, MANIFEST, Done, RunFolder, RunFormat, bytes_digest, file_digest, read_manifest
 from pipeline.task_table import TASKS, receipts_hold
 from tasks.errors import ArtefactError
 
@@ -16,7 +16,7 @@ AGAIN = "type the same `labelgrove run` again: it is made anew"
 def run_problems(folder: RunFolder) -> Iterator[ArtefactError]:
     """Everything that is missing, damaged or not what was written: one error each."""
     try:
-        manifest = read_sealed(folder / MANIFEST)
+        manifest = read_manifest(folder)
     except FileNotFoundError:
         yield RunFormat("it is missing", str(folder / MANIFEST), AGAIN)
         return
@@ -45,13 +45,15 @@ def _step_problems(folder: RunFolder, name: str, step: dict[str, Any]) -> Iterat
         yield ArtefactError(f"step {name} is not what the manifest says", str(place), AGAIN)
         return
     yield from folder.damage(done)
-    for changed in published_damage(folder.path, done):
-        yield ArtefactError(f"{changed} is missing or was changed", str(folder / changed), AGAIN)
+    for changed, why in published_damage(folder.path, done):
+        yield ArtefactError(f"{changed} {why}", str(folder / changed), AGAIN)
 
 
-def published_damage(run_folder: Path, done: Done) -> Iterator[str]:
-    """Files that a step has written outside its own folder (report, models, predictions) and that do not hold."""
+def published_damage(run_folder: Path, done: Done) -> Iterator[tuple[str, str]]:
+    """Files that a step has written outside its own folder (report, models, predictions) and that do not hold; why."""
     for name, (size, digest) in done.measured.get("published", {}).items():
         path = run_folder / name
-        if not path.is_file() or path.stat().st_size != size or file_digest(path) != digest:
-            yield name
+        if not path.is_file():
+            yield name, "is missing"
+        elif path.stat().st_size != size or file_digest(path) != digest:
+            yield name, "was changed"

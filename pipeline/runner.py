@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.cluster import connected
+from pipeline.choice import EVERYTHING, Choice
+from pipeline.cluster import connected, dashboard_text
 from pipeline.config import LoadedConfig
 from pipeline.data_check import check_data
 from pipeline.lock import locked
@@ -17,7 +18,6 @@ from pipeline.plan import (
     MemoryPlan,
     Plan,
     PlannedStep,
-    check_resources,
     identity,
     make_plan,
     memory_plan,
@@ -26,7 +26,8 @@ from pipeline.plan import (
 )
 from pipeline.pool import DaskPool, Progress, SerialPool, silent
 from pipeline.profile import Profile
-from pipeline.stage import Work
+from pipeline.resources import check_resources
+from pipeline.stage import Asked, Work
 from pipeline.store import FORMAT, MANIFEST, VERSION, Done, RunFolder, file_digest, plain, write_sealed, write_text
 from pipeline.task_table import TASKS, append_receipts
 from tasks.calls import Receipt
@@ -46,6 +47,9 @@ class View:
     def step(self, step: PlannedStep, number: int, count: int) -> None:
         """A step begins, or is reused."""
 
+    def finished(self, step: PlannedStep, seconds: float) -> None:
+        """A step that ran has ended."""
+
 
 @dataclass(frozen=True)
 class RunResult:
@@ -55,23 +59,31 @@ class RunResult:
     plan: Plan
     done: dict[str, Done]
     memory: MemoryPlan
+    seconds: float
 
 
 def run_config(
-    config: LoadedConfig, profile: Profile, runs: Path | None = None, force: bool = False, view: View | None = None
+    config: LoadedConfig,
+    profile: Profile,
+    runs: Path | None = None,
+    force: bool = False,
+    view: View | None = None,
+    choice: Choice = EVERYTHING,
 ) -> RunResult:
     """Bring the run folder of a config to what the config says.
+
+    choice  models to train; the others stand in the results if they are finished
 
     Raises the errors of `make_plan`, RunLocked, MemoryTooSmall, DiskTooSmall, what stages raise, ClusterLost; whatever
     happens, finished steps stay finished and the next call continues.
     """
-    view = view or View()
-    folder = run_folder_of(config, runs)  # refuses what cannot be run before anything is locked or written
+    view, started = view or View(), time.perf_counter()
+    folder = run_folder_of(config, runs, choice)  # refuses what cannot be run before anything is locked or written
     with locked(folder.path) as message:
         if message:
             view.say(message)
         folder.sweep()
-        plan = make_plan(config, runs)
+        plan = make_plan(config, runs, choice)
         memory = memory_plan(plan, profile)
         if not force:
             check_resources(plan, memory)
@@ -80,20 +92,26 @@ def run_config(
             done = _run_steps(plan, profile, memory, view)
         folder.sweep()
         _write_manifest(plan, done)
-    return RunResult(folder, plan, done, memory)
+    return RunResult(folder, plan, done, memory, time.perf_counter() - started)
 
 
 def _begin(plan: Plan) -> None:
     """The folder says from now on what it belongs to and what it was asked for."""
     folder, config = plan.folder, plan.config
-    write_text(folder / "config.toml", kept_text(config))
+    write_text(folder / "config.toml", kept_text(config, plan.asked))
     _write_manifest(plan, {step.name: step.done for step in plan.steps if step.done is not None})
-    folder.event("run", steps=[step.name for step in plan.to_run], overrides=list(config.overrides))
+    folder.event(
+        "run",
+        steps=[step.name for step in plan.to_run],
+        overrides=list(config.overrides),
+        left_out=list(plan.asked.left_out),
+    )
 
 
-def kept_text(config: LoadedConfig) -> str:
+def kept_text(config: LoadedConfig, asked: Asked) -> str:
     """The config as the run folder keeps it: the file, and what the command line put over it."""
-    said = "".join(f"# put over it on the command line: -s {override}\n" for override in config.overrides)
+    said = "".join(f"# put over it on the command line: -s {override}\n" for override in asked.overrides)
+    said += f"# left out on the command line: {', '.join(asked.left_out)}\n" if asked.left_out else ""
     return config.text + ("\n" if said and not config.text.endswith("\n") else "") + said
 
 
@@ -127,6 +145,7 @@ def _run_steps(plan: Plan, profile: Profile, memory: MemoryPlan, view: View) -> 
                 if any(other.stage.reads_rows for other in plan.to_run):
                     check_data(plan.dataset, pool)
             done[step.name] = _run_step(plan, step, pool, done)
+            view.finished(step, float(done[step.name].measured["seconds"]))
     return done
 
 
@@ -140,7 +159,7 @@ def open_pool(profile: Profile, memory: MemoryPlan, folder: RunFolder, view: Vie
         yield SerialPool(scratch, settings, view.progress)
         return
     with connected(profile) as client:
-        view.say(f"dashboard: {client.dashboard_link}")
+        view.say(dashboard_text(client, profile))
         folder.event("cluster", dashboard=client.dashboard_link)
         yield DaskPool(client, scratch, settings, view.progress)
 
@@ -206,6 +225,7 @@ def _write_manifest(plan: Plan, done: dict[str, Done]) -> None:
         "versions": versions(),
         "config": file_digest(folder / "config.toml"),
         "events": folder.events_mark(),
+        "asked": plain({**asdict(plan.asked), "steps": [asdict(step) for step in plan.asked_steps().values()]}),
         "steps": {
             name: {"fingerprint": found.fingerprint, "digest": found.digest, "bytes": found.nbytes}
             for name, found in done.items()

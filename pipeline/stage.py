@@ -37,6 +37,23 @@ class Estimate:
     tasks: int
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command line has said beside the config: shown with the results, never part of a fingerprint.
+
+    left_out  models of the config that are not trained
+    choice    as typed: --only tree
+    """
+
+    overrides: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    choice: tuple[str, ...] = ()
+
+    def words(self) -> list[str]:
+        """What to type after `labelgrove run CONFIG`."""
+        return [word for override in self.overrides for word in ("-s", override)] + list(self.choice)
+
+
 @dataclass(frozen=True)
 class Made:
     """What a stage's work comes to.

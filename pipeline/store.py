@@ -28,6 +28,8 @@ PROGRESS = "progress"  # of a step: what an interrupted attempt continues from, 
 EVENTS = "events.jsonl"
 SEAL = "seal"  # of a JSON file that carries the digest of its own content
 MAX_JSON_BYTES = 256 << 20
+STEP_AGAIN = "the step that wrote it will be made again"
+BROKEN_MANIFEST = "remove this file and type the same `labelgrove run` again: finished steps carry their own digests"
 # What our writers (first form) and zarr's (second) call a file or folder before they rename it.
 UNFINISHED = re.compile(r"\..*\.partial(-.*)?|.*\.[0-9a-f]{32}\.partial")
 
@@ -108,22 +110,41 @@ def write_sealed(path: Path, values: dict[str, Any]) -> None:
     write_json(path, {**values, SEAL: seal_of(values)})
 
 
-def read_sealed(path: Path, hint: str = "the step that wrote it will be made again") -> dict[str, Any]:
+def read_sealed(path: Path, hint: str = STEP_AGAIN) -> dict[str, Any]:
     """Raises FileNotFoundError, or RunFormat when a single character is not what was written."""
-    values = read_json(path)
+    values = read_json(path, hint)
     if not isinstance(values, dict) or values.pop(SEAL, None) != seal_of(values):
         raise RunFormat("its content is not what was written", str(path), hint)
     return values
 
 
-def read_json(path: Path) -> Any:
+def read_manifest(folder: RunFolder) -> dict[str, Any]:
+    """What the run folder says of itself. Raises FileNotFoundError, RunFormat when damaged or of a newer labelgrove."""
+    place = folder / MANIFEST
+    version = _version_of(place)
+    if isinstance(version, int) and version > VERSION:
+        what = f"the run folder is of format {version}, this labelgrove knows {VERSION}"
+        raise RunFormat(what, str(place), "use the labelgrove that made it, or another --runs folder")
+    manifest = read_sealed(place, BROKEN_MANIFEST)
+    if not (isinstance(manifest.get("identity"), dict) and isinstance(manifest.get("steps"), dict)):
+        raise RunFormat("it is no manifest of ours", str(place), BROKEN_MANIFEST)
+    return manifest
+
+
+def _version_of(place: Path) -> Any:
+    """The version that a manifest claims, whatever else a newer one may hold."""
+    values = read_json(place, BROKEN_MANIFEST)
+    return values.get("version") if isinstance(values, dict) else None
+
+
+def read_json(path: Path, hint: str = STEP_AGAIN) -> Any:
     """Raises FileNotFoundError, or RunFormat when it is not the JSON that we write."""
     try:
         if path.stat().st_size > MAX_JSON_BYTES:
             raise ValueError(f"larger than {MAX_JSON_BYTES:,} bytes")
         return json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise RunFormat(f"not readable: {error}", str(path), "the step that wrote it will be made again") from None
+        raise RunFormat(f"not readable: {error}", str(path), hint) from None
 
 
 def bytes_digest(data: bytes) -> str:
@@ -211,7 +232,10 @@ class RunFolder:
         self.discard_path(self.step_folder(step, fingerprint))
 
     def discard_path(self, folder: Path) -> None:
-        """The same by folder."""
+        """The same by folder; a file goes as it is."""
+        if folder.is_file() or folder.is_symlink():
+            folder.unlink()
+            return
         (folder / DONE).unlink(missing_ok=True)
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -3,11 +3,12 @@
 from pipeline.commands.data import ingest, verify
 from pipeline.commands.looking import doctor, logs, report, status
 from pipeline.commands.predicting import predict
-from pipeline.commands.running import check, clean, plan, profile_of, run
+from pipeline.commands.running import check, choice_of, clean, plan, profile_of, run
 from pipeline.commands.starting import demo, init
 
 __all__ = [
     "check",
+    "choice_of",
     "clean",
     "demo",
     "doctor",

@@ -7,93 +7,162 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
+from pydantic import TypeAdapter, ValidationError
 
-from pipeline.lock import holder
-from pipeline.plan import free_bytes, human_bytes
+from pipeline.config import Name, read_toml
+from pipeline.config_errors import ConfigError
+from pipeline.last_resort import say
+from pipeline.plan import human_bytes, run_path
+from pipeline.published import METRICS, results_of
+from pipeline.report.numbers import seconds
 from pipeline.report.summary import RunSummary
-from pipeline.report.table import print_table
+from pipeline.report.table import print_table, printable
+from pipeline.resources import free_bytes
 from pipeline.stages.publish import environment
-from pipeline.store import RunFolder, RunFormat, read_json
+from pipeline.state import state_of
+from pipeline.store import MANIFEST, RunFolder, RunFormat, read_json, read_manifest
+from tasks.errors import UsageError
 
 
-def run_folder(path: Path) -> RunFolder:
-    """Raises RunFormat when nothing of a run is there."""
-    if not (path / "manifest.json").is_file():
-        raise RunFormat("this is no run folder", str(path), "give the folder that `run` has printed: runs/NAME")
-    return RunFolder(path.absolute())
+class RunMissing(UsageError):
+    """No run folder at a path, or none yet of a config."""
+
+
+@dataclass(frozen=True)
+class FoundRun:
+    """A run folder with what its manifest says; `changed` when the config by which it was found is not the run's."""
+
+    folder: RunFolder
+    manifest: dict[str, Any]
+    changed: str = ""
+
+
+def find_run(path: Path, runs: Path | None = None) -> FoundRun:
+    """The run of a run folder, or of a config file. Raises RunMissing, ConfigError, RunFormat."""
+    if path.is_file() and (path.absolute().parent / MANIFEST).is_file():  # a file of a run folder
+        path = path.parent
+    if path.is_file():
+        folder = RunFolder(run_path(name_of(path), path.parent, runs))
+        manifest = manifest_of(folder, f"{path} has not been run yet", f"type `labelgrove run {path}`")
+        changed = "" if kept_begins_with(folder, path) else f"{path} has changed since this run"
+        return FoundRun(folder, manifest, changed)
+    what = "this is no run folder" if path.exists() else "there is no such file or folder"
+    hint = "give the config, or the folder that `run` has printed: runs/NAME"
+    folder = RunFolder(path.absolute())
+    return FoundRun(folder, manifest_of(folder, what, hint))
+
+
+def manifest_of(folder: RunFolder, what: str, hint: str) -> dict[str, Any]:
+    """Raises RunMissing when nothing of a run is there, RunFormat when its manifest is missing, damaged or newer."""
+    try:
+        return read_manifest(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        if (folder / "steps").is_dir():
+            again = "type the same `labelgrove run` again: it is made anew, finished steps are kept"
+            raise RunFormat("the manifest is missing", str(folder / MANIFEST), again) from None
+        raise RunMissing(what, str(folder.path), hint) from None
+
+
+def name_of(config: Path) -> str:
+    """The run's name, of a config that may be wrong elsewhere. Raises ConfigError."""
+    try:
+        return str(TypeAdapter(Name).validate_python(read_toml(config)[1].get("name"), strict=True))
+    except ValidationError:
+        hint = "give the run folder instead: runs/NAME"
+        raise ConfigError("the config has no usable `name`", str(config), hint) from None
+
+
+def kept_begins_with(folder: RunFolder, config: Path) -> bool:
+    """Whether the folder was last asked for this very text."""
+    try:
+        return (folder / "config.toml").read_bytes().startswith(config.read_bytes())
+    except OSError:
+        return False
 
 
 def summary_of_folder(folder: RunFolder) -> RunSummary:
-    """What the table needs, from metrics.json and the config kept in the folder."""
-    place = folder / "metrics.json"
+    """What the table needs, from metrics.json."""
+    place = folder / METRICS
+    again = "type the same `labelgrove run` again: it is made anew"
     try:
-        metrics = read_json(place)
+        metrics = read_json(place, again)
         models, n_classes = metrics["models"], int(metrics["run"]["n_classes"])
+        left_out = [str(name) for name in metrics["run"].get("left_out", [])]
         if not all(isinstance(model, dict) for model in models.values()):
             raise TypeError("a model is no table of numbers")
     except FileNotFoundError:
-        raise RunFormat("the run has no metrics yet", str(folder.path), "`labelgrove run` finishes it") from None
+        raise RunMissing("the run has no results yet", str(folder.path), "`labelgrove run` finishes it") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         what = f"it is no metrics.json of ours ({type(error).__name__}: {error})"
-        raise RunFormat(what, str(place), "`labelgrove run` makes it anew") from None
-    return RunSummary(folder.path.name, models, n_classes)
+        raise RunFormat(what, str(place), again) from None
+    return RunSummary(folder.path.name, models, n_classes, left_out=left_out)
 
 
-def status(run: Path, *, as_json: bool = False) -> dict[str, Any]:
+def status(run: Path, *, runs: Path | None = None, as_json: bool = False) -> dict[str, Any]:
     """Print where a run is; returns the same as plain values."""
-    folder = run_folder(run)
-    events = folder.events()
-    planned: list[str] = next((event.get("steps", []) for event in reversed(events) if event["event"] == "run"), [])
-    started = [event.get("step") for event in events if event["event"] == "step"]
-    ended = [event for event in events if event["event"] == "done"]
-    live = holder(folder.path)
-    last = next((e for e in reversed(events) if e["event"] in ("finished", "failed", "interrupted")), None)
-    state = "running" if live else (last["event"] if last else "stopped without a word (killed)")
-    found = {
-        "run": str(folder.path),
-        "state": state,
-        "holder": live,
-        "planned": planned,
-        "current": started[-1] if live and started else None,
-        "done": [{"step": e.get("step"), "seconds": e.get("seconds", 0.0), "digest": e.get("digest")} for e in ended],
-        "last_error": last.get("message") if last else None,
-        "dashboard": next((e.get("dashboard") for e in reversed(events) if e["event"] == "cluster"), None)
-        if live
-        else None,
-    }
-    sys.stdout.write(json.dumps(found, indent=1) + "\n" if as_json else _status_text(found))
-    return found
+    found = find_run(run, runs)
+    state = state_of(found.folder, found.manifest)
+    results = results_of(found.folder, found.manifest)
+    notes = [note for note in (found.changed, results.text(), results.stale_text()) if note]
+    sys.stdout.write(json.dumps(state, indent=1) + "\n" if as_json else _status_text(state, notes))
+    return state
 
 
-def _status_text(found: dict[str, Any]) -> str:
-    lines = [f"{found['run']}: {found['state']}" + (f", {found['holder']}" if found["holder"] else "")]
-    if found["dashboard"]:
-        lines.append(f"dashboard: {found['dashboard']}")
-    lines += [f"  done  {entry['step']}  {entry['seconds']:.1f} s" for entry in found["done"]]
-    if found["current"]:
-        lines.append(f"  now   {found['current']}")
-    if found["last_error"] and not found["holder"]:
-        lines.append(found["last_error"])
-    return "\n".join(lines) + "\n"
+def _status_text(state: dict[str, Any], notes: Sequence[str]) -> str:
+    typed = "".join(f" -s {override}" for override in state["overrides"])
+    lines = [f"{state['run']}: {state['state']}" + (f", {state['holder']}" if state["holder"] else "")]
+    if typed:
+        lines.append(f"asked for with{typed}")
+    if state["dashboard"]:
+        lines.append(f"dashboard: {state['dashboard']}")
+    wide = max((len(entry["step"]) for entry in state["done"]), default=0)
+    lines += [f"  done      {entry['step']:<{wide}}  {seconds(entry['seconds'])}" for entry in state["done"]]
+    if state["current"]:
+        lines.append(f"  now       {state['current']}")
+    lines += [f"  to do     {name}" for name in state["to_do"]]
+    lines += [f"  left out  {name}: not trained" for name in state["left_out"]]
+    if state["last_error"] and not state["holder"]:
+        lines.append(state["last_error"])
+    if state["results"]["state"] == "none":
+        lines.append("no results yet")
+    return "\n".join(map(clean, [*lines, *notes])) + "\n"
 
 
-def logs(run: Path, *, last: int = 50) -> None:
+def clean(text: str) -> str:
+    """Lines of it without control characters."""
+    return "\n".join(printable(line) for line in text.split("\n"))
+
+
+def logs(run: Path, *, runs: Path | None = None, last: int = 50) -> None:
     """Print the last events, one line each."""
-    for event in run_folder(run).events()[-last:]:
-        moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event.get("time", 0)))
+    for event in find_run(run, runs).folder.events()[-last:]:
         rest = {key: value for key, value in event.items() if key not in ("time", "event")}
-        sys.stdout.write(f"{moment} {event.get('event')} {json.dumps(rest, ensure_ascii=False)}\n")
+        line = f"{_moment(event.get('time'))} {event['event']} {json.dumps(rest, ensure_ascii=False)}"
+        sys.stdout.write(printable(line) + "\n")
 
 
-def report(run: Path) -> None:
-    """Print a run's table and where its page is."""
-    folder = run_folder(run)
-    print_table(summary_of_folder(folder))
-    sys.stderr.write(f"report: {folder / 'report.html'}\n")
+def _moment(stamp: Any) -> str:
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(stamp))
+    except (TypeError, ValueError, OverflowError, OSError):
+        return "????-??-?? ??:??:??"
+
+
+def report(run: Path, *, runs: Path | None = None) -> None:
+    """Print a run's table and where its page is; says when the results are not those of the config."""
+    found = find_run(run, runs)
+    print_table(summary_of_folder(found.folder))
+    sys.stderr.write(f"report: {found.folder / 'report.html'}\n")
+    results = results_of(found.folder, found.manifest)
+    for note in (found.changed, results.text(), results.stale_text()):
+        if note:
+            say(f"note: {note}")
 
 
 def doctor(*, as_json: bool = False) -> dict[str, Any]:

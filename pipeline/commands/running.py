@@ -8,26 +8,21 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from pipeline.choice import EVERYTHING, Choice, without
 from pipeline.config import LoadedConfig, RunConfig, dataset_of_text, load_config
 from pipeline.config_errors import ConfigError
 from pipeline.dataset import Dataset
 from pipeline.lock import locked
-from pipeline.plan import (
-    IDLE_WORKER_BYTES,
-    MemoryPlan,
-    Plan,
-    free_bytes,
-    human_bytes,
-    make_plan,
-    memory_fits,
-    memory_plan,
-)
+from pipeline.plan import IDLE_WORKER_BYTES, MemoryPlan, Plan, human_bytes, make_plan, memory_plan
 from pipeline.profile import Profile, load_profile
 from pipeline.progress import view_for_terminal
+from pipeline.published import stale_models
+from pipeline.report.numbers import seconds
 from pipeline.report.table import print_table
+from pipeline.resources import free_bytes, refusals, worker_bytes
 from pipeline.runner import RunResult, run_config
 from pipeline.systems import stages_of
-from tasks.errors import LabelgroveError, UsageError
+from tasks.errors import LabelgroveError, ResourceError, UsageError
 
 
 class DatasetMissing(UsageError):
@@ -56,15 +51,27 @@ def profile_of(
     return load_profile(file, scheduler=scheduler, threads=threads, memory_per_worker=memory)
 
 
+def choice_of(only: Sequence[str] | None, skip: Sequence[str] | None) -> Choice:
+    """The models that the command line names."""
+    return Choice.of(only, skip)
+
+
 def run(
-    config: Path, profile: Profile, *, runs: Path | None = None, overrides: Sequence[str] = (), force: bool = False
+    config: Path,
+    profile: Profile,
+    *,
+    runs: Path | None = None,
+    overrides: Sequence[str] = (),
+    force: bool = False,
+    choice: Choice = EVERYTHING,
 ) -> RunResult:
     """Run or continue a config; prints the table to stdout and where everything is to stderr."""
     from pipeline.commands.looking import summary_of_folder
 
     loaded = load(config, overrides)
     with view_for_terminal() as view:
-        result = run_config(loaded, profile, runs, force, view)
+        result = run_config(loaded, profile, runs, force, view, choice)
+    _say_how_long(result)
     if loaded.run.train:
         print_table(summary_of_folder(result.folder))
     sys.stderr.write(f"run folder: {result.folder.path}\n")
@@ -74,24 +81,44 @@ def run(
     return result
 
 
+def _say_how_long(result: RunResult) -> None:
+    ran, steps = len(result.plan.to_run), len(result.plan.steps)
+    sys.stderr.write(f"total: {ran} of {steps} steps run, {steps - ran} reused, in {seconds(result.seconds)}\n")
+
+
 def _warn_of_peaks(result: RunResult) -> None:
-    peak = max((done.measured.get("peak_bytes") or 0 for done in result.done.values()), default=0)
-    if peak > result.memory.peak and result.plan.to_run:
+    ran = {step.name for step in result.plan.to_run}
+    peak = max((done.measured.get("peak_bytes") or 0 for name, done in result.done.items() if name in ran), default=0)
+    if peak > result.memory.peak:
         planned = human_bytes(result.memory.peak)
         sys.stderr.write(f"warning: a worker held {human_bytes(peak)}, the plan said at most {planned}\n")
 
 
 def plan(
-    config: Path, profile: Profile, *, runs: Path | None = None, overrides: Sequence[str] = (), as_json: bool = False
+    config: Path,
+    profile: Profile,
+    *,
+    runs: Path | None = None,
+    overrides: Sequence[str] = (),
+    as_json: bool = False,
+    force: bool = False,
+    choice: Choice = EVERYTHING,
 ) -> Plan:
-    """Print what `run` would do."""
-    made = make_plan(load(config, overrides), runs)
+    """Print what `run` would do; raises what `run` would raise before it begins, unless forced."""
+    made = make_plan(load(config, overrides), runs, choice)
     memory = memory_plan(made, profile)
-    sys.stdout.write(json.dumps(plan_json(made, memory), indent=1) + "\n" if as_json else plan_text(made, memory))
+    found = refusals(made, memory)
+    text = json.dumps(plan_json(made, memory, found), indent=1) + "\n" if as_json else plan_text(made, memory)
+    sys.stdout.write(text)
+    sys.stdout.flush()
+    if force and found:
+        sys.stderr.write("".join(f"forced: {refusal}\n" for refusal in found))
+    elif found:
+        raise found[0]
     return made
 
 
-def plan_json(made: Plan, memory: MemoryPlan) -> dict[str, Any]:
+def plan_json(made: Plan, memory: MemoryPlan, found: Sequence[ResourceError]) -> dict[str, Any]:
     """The plan as plain values."""
     return {
         "run": str(made.folder.path),
@@ -103,6 +130,7 @@ def plan_json(made: Plan, memory: MemoryPlan) -> dict[str, Any]:
                 "fingerprint": step.fingerprint,
                 "tasks": step.estimate.tasks,
                 "task_bytes": step.estimate.task_bytes,
+                "worker_bytes": worker_bytes(step, memory),
                 "disk_bytes": step.estimate.disk_bytes,
             }
             for step in made.steps
@@ -112,7 +140,13 @@ def plan_json(made: Plan, memory: MemoryPlan) -> dict[str, Any]:
         "cache_bytes": memory.cache,
         "disk_bytes": made.disk_bytes,
         "disk_free_bytes": free_bytes(made.folder.path),
+        "left_out": list(made.asked.left_out),
+        "refusals": [finding_json(refusal) for refusal in found],
     }
+
+
+def finding_json(error: LabelgroveError) -> dict[str, str]:
+    return {"code": error.code, "what": error.what, "where": error.where, "hint": error.hint}
 
 
 def plan_text(made: Plan, memory: MemoryPlan) -> str:
@@ -123,6 +157,7 @@ def plan_text(made: Plan, memory: MemoryPlan) -> str:
         action = "run  " if step.runs else "reuse"
         need = f"  [{step.estimate.tasks} tasks, {human_bytes(step.estimate.task_bytes)} each]" if step.runs else ""
         lines.append(f"  {action}  {step.name:<{wide}}  {step.reason}{need}")
+    lines += [f"  left out  {name}" for name in made.asked.left_out]
     limit = f" of {human_bytes(memory.limit)}" if memory.limit else ""
     if not made.to_run:
         return "\n".join([*lines, "", "everything is finished: nothing to run"]) + "\n"
@@ -130,14 +165,20 @@ def plan_text(made: Plan, memory: MemoryPlan) -> str:
         "",
         f"peak memory per worker  at most {human_bytes(memory.peak)}{limit}: process {human_bytes(IDLE_WORKER_BYTES)}, "
         f"cached rows {human_bytes(memory.cache)}, {memory.threads} x task {human_bytes(memory.task)}",
-        f"disk  about {human_bytes(made.disk_bytes)}, {human_bytes(free_bytes(made.folder.path))} free",
+        f"disk  at most {human_bytes(made.disk_bytes)}, {human_bytes(free_bytes(made.folder.path))} free",
     ]
-    if memory.limit and not memory_fits(memory):
-        lines.append("too little memory per worker: `run` will refuse (fewer workers, --memory, or smaller blocks)")
     return "\n".join(lines) + "\n"
 
 
-def check(config: Path, *, runs: Path | None = None, overrides: Sequence[str] = (), as_json: bool = False) -> list[str]:
+def check(
+    config: Path,
+    profile: Profile,
+    *,
+    runs: Path | None = None,
+    overrides: Sequence[str] = (),
+    as_json: bool = False,
+    choice: Choice = EVERYTHING,
+) -> list[str]:
     """Print all findings; raises the first error after all are printed."""
     errors: list[LabelgroveError] = []
     notes: list[str] = []
@@ -149,13 +190,10 @@ def check(config: Path, *, runs: Path | None = None, overrides: Sequence[str] = 
     place = loaded.dataset_path if loaded else dataset_of_text(config, tuple(overrides))
     dataset = _check_dataset(place, errors, notes) if place else None
     if loaded is not None and dataset is not None:
-        found = [error for name, part in _parts(loaded.run) for error in _refusals(name, part, dataset)]
-        errors += found
-        if not found:
-            _try(errors, lambda: make_plan(loaded, runs))
+        _check_run(loaded, dataset, profile, runs, choice, errors)
     unique = {str(error): error for error in errors}
     if as_json:
-        listed = [{"code": e.code, "what": e.what, "where": e.where, "hint": e.hint} for e in unique.values()]
+        listed = [finding_json(error) for error in unique.values()]
         sys.stdout.write(json.dumps({"errors": listed, "notes": notes}, indent=1) + "\n")
     else:
         for text in [*unique, *notes]:
@@ -164,6 +202,26 @@ def check(config: Path, *, runs: Path | None = None, overrides: Sequence[str] = 
     if unique:
         raise SystemExit(next(iter(unique.values())).exit_code)
     return notes
+
+
+def _check_run(
+    loaded: LoadedConfig,
+    dataset: Dataset,
+    profile: Profile,
+    runs: Path | None,
+    choice: Choice,
+    errors: list[LabelgroveError],
+) -> None:
+    """What is wrong with each encoding and model, and with the room that they need."""
+    chosen: list[str] | None = _try(errors, lambda: choice.chosen(loaded.run))
+    if chosen is None:
+        return
+    run = without(loaded.run, {learner.name for learner in loaded.run.train} - set(chosen))
+    found = [error for name, part in _parts(run) for error in _refusals(name, part, dataset)]
+    errors += found
+    made: Plan | None = None if found else _try(errors, lambda: make_plan(loaded, runs, choice))
+    if made is not None:
+        errors += refusals(made, memory_plan(made, profile))
 
 
 def _check_dataset(place: Path, errors: list[LabelgroveError], notes: list[str]) -> Dataset | None:
@@ -205,14 +263,23 @@ def _try(errors: list[LabelgroveError], work: Callable[[], Any]) -> Any:
 
 
 def clean(config: Path, *, runs: Path | None = None, overrides: Sequence[str] = (), really: bool = False) -> list[Path]:
-    """Remove step folders that the config does not need, or list them."""
+    """Remove step folders that the config does not need and published models that it does not have, or list them."""
     made = make_plan(load(config, overrides), runs)
-    stale = made.folder.stale_steps(made.wanted())
+    stale = [*made.folder.stale_steps(made.wanted()), *_published_stale(made)]
     for path in stale:
         sys.stdout.write(f"{path}\n")
     if really and stale:
         with locked(made.folder.path):
             for path in stale:
                 made.folder.discard_path(path)
-    sys.stderr.write(f"{len(stale)} step(s) {'removed' if really else 'not needed; --yes removes them'}\n")
+    what = "removed" if really else "not needed; --yes removes them"
+    sys.stderr.write(f"{len(stale)} step(s) and published model(s) {what}\n")
     return stale
+
+
+def _published_stale(made: Plan) -> list[Path]:
+    """Models and predictions of learners that the config has no more."""
+    names = {learner.name for learner in made.config.run.train}
+    gone = [name for name in stale_models(made.folder) if name not in names]
+    paths = [path for name in gone for path in (f"models/{name}", f"predictions/{name}.parquet")]
+    return [made.folder / path for path in paths if (made.folder / path).exists()]

@@ -35,6 +35,10 @@ def size(value: float) -> str:
     return f"{value:.1f} TiB"
 
 
+def microseconds(value: float) -> str:
+    return f"{count(value)} us"
+
+
 def seconds(value: float) -> str:
     if value < 100:
         return f"{value:.1f} s"
@@ -63,12 +67,12 @@ COLUMNS = (
     Column("train_ops_per_row", "training ops", count, "vector operations of training per training row"),
     Column("model_bytes", "parameters", size, "bytes of parameters as saved"),
     Column("train_seconds", "training", seconds, "seconds of training"),
+    Column("predict_us_per_row", "predict/row", microseconds, "time of one worker to rank the classes of a row"),
+    Column("peak_bytes", "peak memory", size, "peak memory of a worker in training"),
 )
 WIDE_COLUMNS = (
     *COLUMNS[:1],
     Column("top5", "top-5", percent, "rows whose class is among the five named first"),
     Column("mean_per_class_top1", "per class", percent, "mean over classes of the share of their rows that are right"),
     *COLUMNS[1:],
-    Column("predict_us_per_row", "predict", lambda value: f"{count(value)} us", "microseconds of ranking per row"),
-    Column("peak_bytes", "peak memory", size, "peak memory of a worker"),
 )

@@ -16,7 +16,7 @@ from pipeline.report.csvs import csv_text
 from pipeline.report.figures import Lines, Point, Scale, bars, scatter, scoped
 from pipeline.report.numbers import WIDE_COLUMNS, count, percent, plain, seconds, size
 from pipeline.report.summary import RunSummary, best_model, known, non_dominated
-from pipeline.report.table import printable
+from pipeline.report.table import legend, printable
 from tasks.files import beside, disk_room
 
 MOST = 200  # lines of a list that the page shows; the rest is counted
@@ -65,6 +65,7 @@ def render(run: RunSummary, plots: Sequence[Plot], folder: str) -> str:
         run=run,
         columns=WIDE_COLUMNS,
         marked=non_dominated(run.models),
+        legend=legend(run),
         best=best_model(run.models),
         details=details_of(run),
         figures=figures,

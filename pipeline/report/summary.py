@@ -30,6 +30,7 @@ class RunSummary:
     class_ids, class_names   of all classes; empty when the details name none
     details      per model, `Scores.detail()`: worst classes and most confused pairs by class number
     notes, warnings, lost    what to know, what is doubtful, what could not be done
+    left_out     models of the config that were not trained; overrides  values that the command line put over the config
     timings      the steps in order; environment: versions; commands: how to make it again; config: config.toml
     """
 
@@ -44,6 +45,8 @@ class RunSummary:
     notes: Sequence[str] = ()
     warnings: Sequence[str] = ()
     lost: Sequence[str] = ()
+    left_out: Sequence[str] = ()
+    overrides: Sequence[str] = ()
     timings: Sequence[StepTiming] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     commands: Sequence[str] = ()

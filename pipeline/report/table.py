@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
+import textwrap
+from collections.abc import Sequence
 from typing import TextIO
 
 from rich.cells import cell_len
@@ -12,8 +14,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from pipeline.report.numbers import COLUMNS
-from pipeline.report.summary import RunSummary, non_dominated
+from pipeline.report.numbers import COLUMNS, Column
+from pipeline.report.summary import RunSummary, known, non_dominated
 
 MARK = "*"  # before a model that none other beats
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -24,20 +26,48 @@ def printable(text: str) -> str:
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def cells(run: RunSummary) -> list[list[str]]:
+def cells(run: RunSummary, columns: Sequence[Column] = COLUMNS) -> list[list[str]]:
     """Heading and one line per model: name (marked when none other beats it) and the shared columns."""
     marked = non_dominated(run.models)
-    lines = [["", "model", *(column.heading for column in COLUMNS)]]
+    lines = [["", "model", *(column.heading for column in columns)]]
     for name, metrics in run.models.items():
         mark = MARK if name in marked else ""
-        lines.append([mark, printable(name), *(column.cell(metrics) for column in COLUMNS)])
+        lines.append([mark, printable(name), *(column.cell(metrics) for column in columns)])
     return lines
 
 
-def plain_table(run: RunSummary) -> str:
-    """Aligned text: names to the left, numbers to the right, no control codes."""
-    lines = cells(run)
-    widths = [max(cell_len(line[i]) for line in lines) for i in range(len(lines[0]))]
+def widths_of(lines: Sequence[Sequence[str]]) -> list[int]:
+    return [max(cell_len(line[i]) for line in lines) for i in range(len(lines[0]))]
+
+
+def parts_that_fit(run: RunSummary, width: int | None, gap: int, edge: int) -> list[Sequence[Column]]:
+    """The columns in groups, each of which fits beside the names into `width` cells (None: one group).
+
+    gap, edge  cells between two columns, and around all of them
+    """
+    widths = widths_of(cells(run))
+    names, rest = edge + widths[0] + gap + widths[1], widths[2:]
+    parts: list[list[Column]] = [[]]
+    used = names
+    for column, wide in zip(COLUMNS, rest, strict=True):
+        if width is not None and parts[-1] and used + gap + wide > width:
+            parts.append([])
+            used = names
+        parts[-1].append(column)
+        used += gap + wide
+    return [tuple(part) for part in parts]
+
+
+def plain_table(run: RunSummary, width: int | None = None) -> str:
+    """Aligned text: names to the left, numbers to the right, no control codes; broken up to fit `width` if given."""
+    parts = [_plain_part(run, columns) for columns in parts_that_fit(run, width, 2, 0)]
+    notes = [line for note in footnotes(run) for line in (textwrap.wrap(note, width) if width else [note])]
+    return "\n\n".join(parts) + "\n" + "".join(f"{note}\n" for note in notes)
+
+
+def _plain_part(run: RunSummary, columns: Sequence[Column]) -> str:
+    lines = cells(run, columns)
+    widths = widths_of(lines)
 
     def pad(text: str, i: int) -> str:
         room = " " * (widths[i] - cell_len(text))
@@ -45,18 +75,30 @@ def plain_table(run: RunSummary) -> str:
 
     rows = [" ".join([pad(line[0], 0), "  ".join(pad(text, i) for i, text in enumerate(line) if i)]) for line in lines]
     rows.insert(1, "-" * max(cell_len(row) for row in rows))
-    return "\n".join([*(row.rstrip() for row in rows), *_footnote(run)]) + "\n"
+    return "\n".join(row.rstrip() for row in rows)
 
 
-def _footnote(run: RunSummary) -> list[str]:
-    if not run.models:
-        return []
-    return [f"{MARK} no other model is both more accurate and cheaper; one-vs-rest evaluates {run.n_classes:,} classes"]
+def legend(run: RunSummary) -> str:
+    """What the mark means, and what speed-ups are over; "" when nothing was tested."""
+    parts = []
+    if non_dominated(run.models):
+        parts.append("no other model is both more accurate and cheaper")
+    if any(known(metrics, "speedup") is not None for metrics in run.models.values()):
+        parts.append(f"one-vs-rest evaluates {run.n_classes:,} classes")
+    return "; ".join(parts)
 
 
-def rich_table(run: RunSummary) -> Table:
-    heading, *lines = cells(run)
-    table = Table(title=escape(printable(run.name)), caption=escape("\n".join(_footnote(run))))
+def footnotes(run: RunSummary) -> list[str]:
+    """Below the table: the mark, and the models that are not in it."""
+    text = legend(run)
+    mark = f"{MARK} " if non_dominated(run.models) else ""
+    missing = [f"not trained (left out): {', '.join(map(printable, run.left_out))}"] if run.left_out else []
+    return [*([mark + text] if text else []), *missing]
+
+
+def rich_table(run: RunSummary, columns: Sequence[Column] = COLUMNS) -> Table:
+    heading, *lines = cells(run, columns)
+    table = Table()
     for i, text in enumerate(heading):
         table.add_column(escape(text), justify="left" if i < 2 else "right", no_wrap=i != 1)
     for line in lines:
@@ -70,9 +112,25 @@ def writable(text: str, encoding: str | None) -> str:
 
 
 def print_table(run: RunSummary, file: TextIO | None = None) -> None:
-    """Print the table to `file` (standard output): rich on a terminal unless NO_COLOR is set, else plain text."""
+    """Print the table to `file` (standard output): rich on a terminal unless NO_COLOR is set, else plain text.
+
+    What does not fit into a terminal is broken up into tables one below the other; files and pipes get whole lines.
+    """
     out = file or sys.stdout
-    if out.isatty() and not os.environ.get("NO_COLOR"):
-        Console(file=out).print(rich_table(run))
-    else:
+    if not out.isatty():
         out.write(writable(plain_table(run), out.encoding))
+        return
+    console = Console(file=out)
+    if plain_terminal():
+        out.write(writable(plain_table(run, console.width), out.encoding))
+        return
+    console.print(escape(printable(run.name)), style="italic", highlight=False)
+    for columns in parts_that_fit(run, console.width, 3, 4):
+        console.print(rich_table(run, columns))
+    for note in footnotes(run):
+        console.print(escape(note), style="dim", highlight=False)
+
+
+def plain_terminal() -> bool:
+    """Whether the user or the terminal wants no control codes."""
+    return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM", "") in ("dumb", "unknown")

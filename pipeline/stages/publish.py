@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import platform
+import shlex
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.config import OWN_ROWS, Learner, RunConfig
+from pipeline.published import MADE_FROM, METRICS, REPORT
 from pipeline.report.page import write_report
 from pipeline.report.summary import RunSummary, StepTiming
 from pipeline.run_check import published_damage
-from pipeline.stage import Estimate, Facts, Made, Stage, Work
+from pipeline.stage import Asked, Estimate, Facts, Made, Stage, Work
 from pipeline.stages.predict import PREDICTIONS, evaluate_step, predict_step
 from pipeline.stages.train import MEGABYTE, MODEL, train_step
 from pipeline.store import Done, file_digest, write_json
@@ -25,6 +27,7 @@ from tasks.models.folder import publish_model
 from tasks.worker import versions
 
 Metrics = dict[str, float | None]
+PAGE = "report.html"
 
 
 @dataclass(frozen=True)
@@ -33,15 +36,18 @@ class PublishStage(Stage):
 
     config: RunConfig
     tested: bool
+    asked: Asked  # its overrides are shown and do not decide the content
 
     @property
     def name(self) -> str:
-        return "report"
+        return REPORT
 
     def settings(self) -> dict[str, Any]:
+        left_out = {"left_out": list(self.asked.left_out)} if self.asked.left_out else {}
         return {
             **self.config.report.model_dump(mode="json"),
             "models": [learner.name for learner in self.config.train],
+            **left_out,
         }
 
     @property
@@ -59,7 +65,9 @@ class PublishStage(Stage):
 
     def run(self, work: Work) -> Made:
         run_folder = work.folder.parent.parent
-        summary = summary_of(self.config, work)
+        summary = summary_of(self.config, work, self.asked)
+        for name in (METRICS, PAGE):  # a kill from here on leaves no results rather than those of two configs
+            (run_folder / name).unlink(missing_ok=True)
         digests = []
         for learner in self.config.train:
             metrics = {key: value for key, value in summary.models[learner.name].items() if value is not None}
@@ -68,9 +76,12 @@ class PublishStage(Stage):
             if self.tested:
                 source = work.folders[predict_step(learner.name)] / PREDICTIONS
                 link_file(source, run_folder / "predictions" / f"{learner.name}.parquet")
-        write_json(run_folder / "metrics.json", {"models": summary.models, "run": run_facts(work)})
-        pages = write_report(run_folder / "report.html", summary)
-        published = [run_folder / "metrics.json", *pages]
+        write_json(
+            run_folder / METRICS,
+            {"models": summary.models, "run": run_facts(work, self.asked), MADE_FROM: self._made_from(work)},
+        )
+        pages = write_report(run_folder / PAGE, summary)
+        published = [run_folder / METRICS, *pages]
         for learner in self.config.train:
             published += sorted((run_folder / "models" / learner.name).iterdir())
             if self.tested:
@@ -81,9 +92,19 @@ class PublishStage(Stage):
         }
         return Made(combine([*digests, repr(deterministic(summary.models))]), {}, {"published": files})
 
+    def _made_from(self, work: Work) -> dict[str, Any]:
+        """What tells these results from those of another config."""
+        return {
+            "overrides": list(self.asked.overrides),
+            "report": self.settings(),
+            "steps": {name: done.fingerprint for name, done in work.inputs.items()},
+        }
+
     def outputs_hold(self, run_folder: Path, done: Done) -> str:
-        changed = next(published_damage(run_folder, done), "")
-        return f"{changed} is missing or was changed" if changed else ""
+        found = list(published_damage(run_folder, done))
+        return "; ".join(f"{name} {why}" for name, why in found[:1]) + (
+            f" and {len(found) - 1} more" if len(found) > 1 else ""
+        )
 
 
 TIMES = ("train_seconds", "predict_us_per_row", "peak_bytes")
@@ -137,7 +158,7 @@ def kind_of(learner: Any) -> str:
     return text
 
 
-def summary_of(config: RunConfig, work: Work) -> RunSummary:
+def summary_of(config: RunConfig, work: Work, asked: Asked) -> RunSummary:
     """What the page shows."""
     dataset = work.dataset
     details = {}
@@ -167,9 +188,11 @@ def summary_of(config: RunConfig, work: Work) -> RunSummary:
         details=details,
         notes=[note.text for note in dataset.notes if note.level == "info"],
         warnings=[f"{note.code}: {note.text}" for note in dataset.notes if note.level == "warning"],
+        left_out=asked.left_out,
+        overrides=asked.overrides,
         timings=timings,
         environment=environment(),
-        commands=["labelgrove run config.toml  # with the -s that the config below ends with, if any"],
+        commands=[shlex.join(["labelgrove", "run", f"{config.name}.toml", *asked.words()])],
         config=config_text(work.folder.parent.parent),
     )
 
@@ -196,7 +219,7 @@ def blas() -> str:
     return ", ".join(sorted(found))
 
 
-def run_facts(work: Work) -> dict[str, Any]:
+def run_facts(work: Work, asked: Asked) -> dict[str, Any]:
     """The "run" part of metrics.json."""
     dataset = work.dataset
     return {
@@ -205,6 +228,7 @@ def run_facts(work: Work) -> dict[str, Any]:
         "n_rows": dataset.n_rows,
         "n_features": dataset.n_features,
         "n_classes": dataset.n_classes,
+        "left_out": list(asked.left_out),
         **{f"{name}_rows": count for name, count in dataset.split_counts.items()},
         "peak_bytes": max((done.measured.get("peak_bytes") or 0 for done in work.inputs.values()), default=0),
         "seconds": sum(done.measured.get("seconds") or 0.0 for done in work.inputs.values()),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipeline.config import LabelTree, RunConfig, Training
 from pipeline.dataset import Dataset
-from pipeline.stage import Stage
+from pipeline.stage import Asked, Stage
 from pipeline.stages.encode import PqStage
 from pipeline.stages.grow import GrowStage
 from pipeline.stages.predict import EvaluateStage, PredictStage
@@ -12,7 +12,7 @@ from pipeline.stages.publish import PublishStage
 from pipeline.stages.train import SgdStage
 
 
-def stages_of(config: RunConfig, dataset: Dataset) -> list[Stage]:
+def stages_of(config: RunConfig, dataset: Dataset, asked: Asked | None = None) -> list[Stage]:
     """Encodings, then of each learner train, predict, evaluate, then the report.
 
     Raises the errors of parameters that the data do not allow (PQShape, PQTooFewRows, TreeShape, ParamError).
@@ -23,7 +23,7 @@ def stages_of(config: RunConfig, dataset: Dataset) -> list[Stage]:
         for learner in config.train:
             stages += [PredictStage(learner, config.predict), EvaluateStage(learner)]
     if config.train:
-        stages.append(PublishStage(config, tested=dataset.split_counts["test"] > 0))
+        stages.append(PublishStage(config, dataset.split_counts["test"] > 0, asked or Asked()))
     return stages
 
 

@@ -95,7 +95,7 @@ def test_progress_counts_tasks_and_rows(pool: Any) -> None:
     pool.progress = lambda *told: heard.append(told)
     pool.sum(work.scaled, PIECES[:5], np.ones(1, np.float32), 1.0, name="scale_i")
     assert heard[-1] == ("scale_i", 5, 5, 15, 15)
-    assert [told[1] for told in heard] == [1, 2, 3, 4, 5]
+    assert [told[1] for told in heard] == [0, 1, 2, 3, 4, 5]  # also when it begins
 
 
 @pytest.mark.usefixtures("client")

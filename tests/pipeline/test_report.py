@@ -37,6 +37,7 @@ def numbers(top1: float, ops: float) -> dict[str, float | None]:
         "model_bytes": 4000 * ops,
         "train_seconds": ops / 3,
         "predict_us_per_row": 12.5,
+        "peak_bytes": 1.5 * 2**30,
     }
 
 
@@ -240,8 +241,10 @@ def test_not_a_terminal_gets_plain_aligned_text() -> None:
     text = out.getvalue()
     lines = text.splitlines()
     assert "\x1b" not in text
-    assert " ".join(lines[0].split()) == "model accuracy hier. error speed-up training ops parameters training"
-    assert " ".join(lines[2].split()) == "* ovr 90.0 % 0.100 1x 4,000 390.6 KiB 33.3 s"
+    assert " ".join(lines[0].split()) == (
+        "model accuracy hier. error speed-up training ops parameters training predict/row peak memory"
+    )
+    assert " ".join(lines[2].split()) == "* ovr 90.0 % 0.100 1x 4,000 390.6 KiB 33.3 s 12.5 us 1.5 GiB"
     assert [line.index("%") for line in lines[2:5]] == [lines[2].index("%")] * 3
 
 

@@ -1,0 +1,70 @@
+"""`--only` and `--skip`: which models of a config a command is about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.config import OWN_ROWS, RunConfig
+from tasks.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Of a config's models: those of `only`, or all; without those of `skip`."""
+
+    only: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, only: Sequence[str] | None, skip: Sequence[str] | None) -> Choice:
+        """From the command line, where names may also be joined by commas."""
+        return cls(*(tuple(name for text in given or () for name in text.split(",")) for given in (only, skip)))
+
+    def __bool__(self) -> bool:
+        return bool(self.only or self.skip)
+
+    def wants(self, name: str) -> bool:
+        return (not self.only or name in self.only) and name not in self.skip
+
+    def words(self) -> list[str]:
+        """As typed: --only tree --skip ovr."""
+        named = [("--only", name) for name in self.only] + [("--skip", name) for name in self.skip]
+        return [word for pair in named for word in pair]
+
+    def chosen(self, run: RunConfig) -> list[str]:
+        """The names of the models. Raises UsageError for a name that no model has, or when no model is left."""
+        names = [learner.name for learner in run.train]
+        listed = f"models of the config: {', '.join(names) or 'none'}"
+        for option, given in (("--only", self.only), ("--skip", self.skip)):
+            for name in given:
+                if name not in names:
+                    raise UsageError(f"no model is called {name!r}", option, listed)
+        found = [name for name in names if self.wants(name)]
+        if self and not found:
+            raise UsageError("no model is left", " ".join(self.words()), listed)
+        return found
+
+
+EVERYTHING = Choice()
+
+
+def without(run: RunConfig, left_out: Iterable[str]) -> RunConfig:
+    """The config without these models, and without the encodings that only they read."""
+    gone = set(left_out)
+    if not gone:
+        return run
+    train = tuple(learner for learner in run.train if learner.name not in gone)
+    needed = {rows for learner in train for rows in (learner.rows, learner.tested_on)} - {OWN_ROWS}
+    for encoding in reversed(run.encode):  # one that is read stands before its readers
+        if encoding.name in needed:
+            needed.add(encoding.rows)
+    encode = tuple(encoding for encoding in run.encode if encoding.name in needed)
+    return run.model_copy(update={"train": train, "encode": encode})
+
+
+def model_of(stage: Any) -> str:
+    """The model that a stage trains or tests, "" for encodings and the report."""
+    learner = getattr(stage, "learner", None)
+    return "" if learner is None else str(learner.name)

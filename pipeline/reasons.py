@@ -1,0 +1,48 @@
+"""Why a step is not reused, in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipeline.stage import Stage
+from pipeline.store import DONE, Done, RunFolder, RunFormat, read_sealed
+
+
+def why_not(stage: Stage, mark: str, folder: RunFolder, changed: set[str]) -> str:
+    """Why no finished step can be reused, in words."""
+    if folder.step_folder(stage.name, mark).is_dir():
+        return "unfinished: continues"
+    earlier = earlier_steps(stage.name, folder)
+    if not earlier:
+        return "new"
+    last = earlier[-1]
+    reasons = []
+    if last.code != stage.version:
+        reasons.append(f"code version {last.code} -> {stage.version}")
+    reasons += differences(last.settings, stage.settings())
+    reasons += [f"{name} changes" for name in stage.inputs if name in changed or name not in last.inputs]
+    return "; ".join(reasons) or "its inputs were made from other settings"
+
+
+def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """key: old -> new for every setting that differs."""
+    missing = "not set"
+    return [
+        f"{key}: {old.get(key, missing)} -> {new.get(key, missing)}"
+        for key in sorted(old.keys() | new.keys())
+        if old.get(key, missing) != new.get(key, missing)
+    ]
+
+
+def earlier_steps(name: str, folder: RunFolder) -> list[Done]:
+    """Finished steps of this name in the folder, oldest first."""
+    found = []
+    for path in (folder / "steps").glob(f"{name}-*/{DONE}"):
+        try:
+            values = read_sealed(path)
+            done = folder.done(name, str(values["fingerprint"]))
+        except (OSError, RunFormat, KeyError, TypeError):
+            continue
+        if done is not None:
+            found.append((path.stat().st_mtime_ns, done))
+    return [done for _, done in sorted(found, key=lambda pair: pair[0])]

@@ -1,0 +1,97 @@
+"""Does a plan fit? Every step too large for a worker, and the disk: said by `check`, `plan` and `run` alike."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+
+from pipeline.choice import model_of
+from pipeline.plan import IDLE_WORKER_BYTES, LEAST_CACHE, MemoryPlan, Plan, PlannedStep, human_bytes
+from tasks.errors import ResourceError
+
+
+class MemoryTooSmall(ResourceError):
+    """A task would not fit into a worker."""
+
+
+class DiskTooSmall(ResourceError):
+    """The run would not fit onto the disk."""
+
+
+def check_resources(plan: Plan, memory: MemoryPlan) -> None:
+    """Raises MemoryTooSmall or DiskTooSmall before anything runs."""
+    for refusal in refusals(plan, memory):
+        raise refusal
+
+
+def refusals(plan: Plan, memory: MemoryPlan) -> list[ResourceError]:
+    """Everything for which `run` refuses to begin."""
+    found: list[ResourceError] = []
+    if too_large := oversized(plan, memory):
+        found.append(_memory_error(plan, too_large, memory))
+    free = free_bytes(plan.folder.path)
+    if plan.disk_bytes > free:
+        found.append(
+            DiskTooSmall(
+                f"the run needs about {human_bytes(plan.disk_bytes)}, {human_bytes(free)} are free",
+                where=str(plan.folder.path),
+                hint="free some space, choose another --runs folder, or --force",
+            )
+        )
+    return found
+
+
+def worker_bytes(step: PlannedStep, memory: MemoryPlan) -> int:
+    """What a worker holds at most while it does this step, with as small a cache as it gets."""
+    cache = min(memory.cache, LEAST_CACHE) if memory.cache_gives_way else memory.cache
+    return IDLE_WORKER_BYTES + cache + memory.threads * step.estimate.task_bytes
+
+
+def oversized(plan: Plan, memory: MemoryPlan) -> list[PlannedStep]:
+    """The steps to run that do not fit into a worker of ours, the largest first."""
+    if not memory.limit:
+        return []
+    steps = [step for step in plan.to_run if worker_bytes(step, memory) > memory.limit]
+    return sorted(steps, key=lambda step: -step.estimate.task_bytes)
+
+
+def _memory_error(plan: Plan, steps: Sequence[PlannedStep], memory: MemoryPlan) -> MemoryTooSmall:
+    needs = [(step.name, worker_bytes(step, memory)) for step in steps]
+    wide = max(len(name) for name, _ in needs)
+    lines = "".join(f"\n  {name:<{wide}}  needs {human_bytes(need)}" for name, need in needs)
+    have = human_bytes(memory.limit)
+    what = f"{len(needs)} step{'s' if len(needs) > 1 else ''} would not fit into a worker of {have}:{lines}\n "
+    return MemoryTooSmall(what, where=str(plan.folder.path), hint=_memory_hint(plan, steps, needs[0][1], memory))
+
+
+def _memory_hint(plan: Plan, steps: Sequence[PlannedStep], need: int, memory: MemoryPlan) -> str:
+    """Room for the largest step, or the rest without the models that are too large, when others are left."""
+    models = list(dict.fromkeys(model_of(step.stage) for step in steps if model_of(step.stage)))
+    others = {model_of(step.stage) for step in plan.steps} - {"", *models}
+    encodings = [step.name for step in steps if not model_of(step.stage)]
+    ways = [_more_memory(need, memory)]
+    if models and others and not encodings:
+        ways.append(f"--skip {','.join(models)} to run the rest")
+    if models:
+        ways.append("smaller models (fewer `bits` of a hash learner, a label tree instead of one-vs-rest)")
+    if encodings:
+        ways.append("smaller blocks at ingest (--block-rows)")
+    return "; or ".join([*filter(None, ways), "--force"])
+
+
+def _more_memory(need: int, memory: MemoryPlan) -> str:
+    """What to type so that workers of this machine are large enough; "" when it has too little for one."""
+    fit = int(psutil.virtual_memory().total // need)
+    asked = f'--memory "{-(-need // (1 << 20))} MiB"'
+    if fit >= memory.workers:
+        return asked
+    return f"--scheduler local:{fit} {asked}" if fit else ""
+
+
+def free_bytes(path: Path) -> int:
+    """Free space of the file system that will hold `path`."""
+    existing = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+    return shutil.disk_usage(existing).free

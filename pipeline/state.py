@@ -1,0 +1,63 @@
+"""Where a run is: the steps of the config that the folder was last asked for, and how its last attempt ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pipeline.lock import holder
+from pipeline.published import asked_steps, results_of
+from pipeline.store import RunFolder
+
+ENDS = ("finished", "failed", "interrupted")
+
+
+def state_of(folder: RunFolder, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Plain values: what `status --json` prints. Steps are judged by their DONE.json, whatever earlier runs did."""
+    events = folder.events()
+    attempt = last_attempt(events)
+    live = holder(folder.path)
+    end = next((event for event in reversed(attempt) if event["event"] in ENDS), None)
+    asked = manifest.get("asked", {})
+    steps = steps_of(folder, manifest)
+    current = next((event.get("step") for event in reversed(attempt) if event["event"] == "step"), None)
+    results = results_of(folder, manifest)
+    return {
+        "run": str(folder.path),
+        "state": "running" if live else (end["event"] if end else "stopped without a word (killed)"),
+        "holder": live,
+        "overrides": list(asked.get("overrides", [])),
+        "left_out": list(asked.get("left_out", [])),
+        "planned": next((event.get("steps", []) for event in attempt if event["event"] == "run"), []),
+        "current": current if live else None,
+        "done": [step for step in steps if step["digest"] is not None],
+        "to_do": [step["step"] for step in steps if step["digest"] is None and not (live and step["step"] == current)],
+        "results": {
+            "state": results.state,
+            "overrides": results.overrides,
+            "changes": results.changes,
+            "stale_models": results.stale,
+        },
+        "last_error": end.get("message") if end else None,
+        "dashboard": next((event.get("dashboard") for event in reversed(attempt) if event["event"] == "cluster"), None)
+        if live
+        else None,
+    }
+
+
+def last_attempt(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The events from the last `run` on."""
+    starts = [i for i, event in enumerate(events) if event["event"] == "run"]
+    return events[starts[-1] :] if starts else events
+
+
+def steps_of(folder: RunFolder, manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Every step that is asked for: name, seconds it took, digest of its content (None while it is not done)."""
+    marks = {name: step.fingerprint for name, step in asked_steps(manifest).items()}
+    marks = marks or {name: step["fingerprint"] for name, step in manifest["steps"].items()}
+    found = []
+    for name, mark in marks.items():
+        done = folder.done(name, mark)
+        seconds = None if done is None else float(done.measured.get("seconds") or 0.0)
+        found.append({"step": name, "seconds": seconds, "digest": None if done is None else done.digest})
+    return found
