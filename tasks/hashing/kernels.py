@@ -31,10 +31,11 @@ def unhash(base: Array, table: Array, nodes: Array, mixed: Array, out: Array) ->
     words = np.empty(mixed.size, np.uint32)
     for e in range(nodes.shape[0]):
         feature_words(mixed, np.uint32(nodes[e, SEED]), table.shape[1], words)
-        target = out[e]
+        target, last = out[e], nodes[e, LAST]
+        source, below = (base, last) if base.size else (table[last], last - 1)
         for j in range(mixed.size):
-            target[j] = base[bucket_of(words[j])] if base.size else 0
-        for level in range(nodes[e, LAST], nodes[e, FIRST] - 1, -1):
+            target[j] = source[bucket_of(words[j])]
+        for level in range(below, nodes[e, FIRST] - 1, -1):
             source = table[level]
             for j in range(mixed.size):
                 target[j] += source[bucket_of(words[j])]

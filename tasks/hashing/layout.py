@@ -15,7 +15,7 @@ import numpy as np
 
 from tasks.rows.base import Array
 
-ADDED_PER_LOOKUP = 16  # numbers of a row of the table added to another in the time of one look-up, measured
+ADDED_PER_LOOKUP = 5  # numbers of a row of the table added to another in the time of one look-up, measured
 
 
 @dataclass(frozen=True, eq=False)
