@@ -107,8 +107,12 @@ class LabelTree(SgdLearner):
     """Label tree learned with its partition (Deng et al.), efficiency- or accuracy-constrained."""
 
     kind: Literal["label-tree"]
-    branching: int | None = Field(None, ge=2, description="children per node (Q)")
-    depth: int = Field(2, ge=1, description="splits from root to leaf (H)")
+    branching: int | None = Field(
+        None, ge=2, description="children per node (Q); default: the `depth`-th root of the classes"
+    )
+    depth: int | None = Field(
+        None, ge=1, description="splits from root to leaf (H); default: 2, or 1 for fewer than 16 classes"
+    )
     ambiguity: float | None = Field(None, gt=0, le=1, description="cap on the share of classes a child keeps (delta)")
     loss: float | None = Field(None, ge=0, lt=1, description="cap on the classification loss (epsilon); instead of it")
     alternations: int = Field(3, ge=1, description="weights and partition in turn (T)")

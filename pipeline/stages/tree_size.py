@@ -65,20 +65,20 @@ class TreeSize:
 
     def widest_node_bytes(self) -> int:
         """The weights of the largest node while it learns: a matrix, even for sparse rows."""
-        shares = [self._uneven(depth) for depth in range(self.params.depth)]
+        shares = [self._uneven(depth) for depth in range(self.params.height)]
         sizes = [(self.features(share) + 1) * self._children(depth, share) for depth, share in enumerate(shares)]
         return int(VALUE_BYTES * max(sizes))
 
     def widest_children(self, depths: int | None = None) -> int:
         """Children of the node that has most, of those at the first depths."""
-        return max(self._children(depth, self._uneven(depth)) for depth in range(depths or self.params.depth))
+        return max(self._children(depth, self._uneven(depth)) for depth in range(depths or self.params.height))
 
     def blocks_bytes(self, row_bytes: float) -> int:
         """The weights of the largest node that is trained by blocks, with all features; 0 when none is."""
         rows = self.n_train
         if self.params.trained_whole((), rows, row_bytes):
             return 0
-        depths = 1 if self.params.trained_whole((0,), rows, row_bytes) else self.params.depth
+        depths = 1 if self.params.trained_whole((0,), rows, row_bytes) else self.params.height
         return VALUE_BYTES * (self.n_features + 1) * self.widest_children(depths)
 
     def _uneven(self, depth: int) -> float:
@@ -87,7 +87,7 @@ class TreeSize:
 
     def model_bytes(self) -> int:
         """The weights of the whole tree as stored."""
-        return sum(self._depth_bytes(depth) for depth in range(self.params.depth))
+        return sum(self._depth_bytes(depth) for depth in range(self.params.height))
 
     def _depth_bytes(self, depth: int) -> int:
         share, nodes = self.share(depth), self.nodes(depth)
@@ -101,6 +101,6 @@ class TreeSize:
     def _weights_moved(self, depth: int, nodes: int, share: float) -> float:
         """Weights that are not zero, at most: a row met moves two children of each of its features."""
         rows = nodes * share * self.n_train
-        fits = self.params.alternations if depth < self.params.depth - 1 else 1
+        fits = self.params.alternations if depth < self.params.height - 1 else 1
         met = max(rows * self.params.rounds * self.params.passes, nodes * self.params.least_rows + rows)
         return self.nonzeros * (rows + fits * met)

@@ -12,6 +12,7 @@ from tasks.trees.tree import Path
 
 SLACK, WIDE_SLACK = 1.3, 2.0  # the ambiguity by default, times that of even, disjoint children
 WANTED_SPEEDUP = 4.5
+FEW_CLASSES = 16  # below it a tree of two levels saves less than half of the classifiers, and costs accuracy: flat then
 FEW_JUDGES = 10.0  # rows judging a class, below which they tell too little of where its rows go: the wider cap then
 
 Kind = Literal["leaf", "full", "learned"]
@@ -31,7 +32,7 @@ class LabelTreeParams:
     """
 
     branching: int | None = None  # children of a learned node (Q); None = `depth`-th root of the classes, rounded up
-    depth: int = 2  # edges from the root to the deepest leaf (H)
+    depth: int | None = None  # edges from the root to the deepest leaf (H); None = 2, or 1 for fewer than FEW_CLASSES
     ambiguity: float | None = None  # delta
     loss: float | None = None  # epsilon
     alternations: int = 3  # times that classifiers and partition are learned in turn at a node
@@ -52,7 +53,7 @@ class LabelTreeParams:
     def __post_init__(self) -> None:
         if self.branching is not None and not _whole(self.branching, 2):
             raise TreeShape("branching", self.branching, "a whole number >= 2", "one child would be the node again")
-        if not _whole(self.depth, 1):
+        if self.depth is not None and not _whole(self.depth, 1):
             raise TreeShape("depth", self.depth, "a whole number >= 1", "a tree of depth 0 answers one class")
         if not _whole(self.alternations, 1):
             raise ParamError("alternations", self.alternations, "a whole number >= 1", "nothing would be learnt")
@@ -90,26 +91,30 @@ class LabelTreeParams:
         )
 
     def settled(self, n_classes: int, judges: float = FEW_JUDGES) -> LabelTreeParams:
-        """The same with `branching` and `ambiguity` filled in.
+        """The same with `depth`, `branching` and `ambiguity` filled in.
 
         judges   mean number of judging rows of a class
+        Few classes are told apart at the root at once, unless `branching`, `ambiguity` or `loss` ask for a tree.
         Raises TreeShape when the classes are too few.
         """
         if n_classes < 2:
             raise TreeShape("classes", n_classes, "at least 2", "with one class there is nothing to tell apart")
-        branching = self.branching or max(2, ceil(n_classes ** (1 / self.depth) - 1e-9))
+        asked = any(value is not None for value in (self.branching, self.ambiguity, self.loss))
+        depth = self.depth or (1 if n_classes < FEW_CLASSES and not asked else 2)
+        branching = self.branching or max(2, ceil(n_classes ** (1 / depth) - 1e-9))
         if branching > n_classes:
             raise TreeShape("branching", branching, f"at most the number of classes, {n_classes}", "a child needs one")
         if self.ambiguity is not None or self.loss is not None:
-            return replace(self, branching=branching)
-        slack = SLACK if judges >= FEW_JUDGES or self.depth == 1 else self._wide_slack(n_classes, branching)
-        return replace(self, branching=branching, ambiguity=min(1.0, slack / branching))
+            return replace(self, depth=depth, branching=branching)
+        slack = SLACK if judges >= FEW_JUDGES or depth == 1 else _wide_slack(n_classes, branching, depth - 1)
+        return replace(self, depth=depth, branching=branching, ambiguity=min(1.0, slack / branching))
 
-    def _wide_slack(self, n_classes: int, branching: int) -> float:
-        """Up to WIDE_SLACK, as long as the tree stays about WANTED_SPEEDUP times cheaper than one-vs-rest."""
-        learned = self.depth - 1
-        share = max(0.0, 1 / WANTED_SPEEDUP - branching * learned / n_classes)
-        return min(WIDE_SLACK, max(SLACK, branching * float(share ** (1 / learned))))
+    @property
+    def height(self) -> int:
+        """The depth, once settled. Raises ValueError before."""
+        if self.depth is None:
+            raise ValueError("depth is not settled: call settled(n_classes)")
+        return self.depth
 
     def trained_whole(self, path: Path, n_rows: int, row_bytes: float) -> bool:
         """Whether one task trains a node of `n_rows` training rows: a matter of config and data, never of workers."""
@@ -121,7 +126,14 @@ class LabelTreeParams:
             return "leaf"
         if self.branching is None:
             raise ValueError("branching is not settled: call settled(n_classes)")
-        return "full" if depth == self.depth - 1 or n_classes < self.branching else "learned"
+        return "full" if depth == self.height - 1 or n_classes < self.branching else "learned"
+
+
+def _wide_slack(n_classes: int, branching: int, learned: int) -> float:
+    """Up to WIDE_SLACK, as long as a tree of so many learned depths stays about WANTED_SPEEDUP times cheaper than
+    one-vs-rest."""
+    share = max(0.0, 1 / WANTED_SPEEDUP - branching * learned / n_classes)
+    return min(WIDE_SLACK, max(SLACK, branching * float(share ** (1 / learned))))
 
 
 def _whole(value: object, lowest: int) -> bool:

@@ -140,12 +140,14 @@ def active_features(rows: Rows) -> Array | None:
 
 
 def narrowed(rows: Rows, features: Array | None) -> Rows:
-    """Sparse rows with `features` (n,) ascending as their only columns, numbered 0..n-1; the rows themselves for None.
+    """Rows with `features` (n,) ascending as their only columns, numbered 0..n-1; the rows themselves for None.
 
     Features that are not among them are dropped.
     """
-    if features is None or not isinstance(rows, Csr):
+    if features is None:
         return rows
+    if not isinstance(rows, Csr):  # judged on another body than learnt from
+        return Dense(rows.to_array()[:, features])
     position = np.minimum(np.searchsorted(features, rows.indices), max(features.size - 1, 0))
     kept = features[position] == rows.indices if features.size else np.zeros(rows.indices.size, bool)
     before = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)

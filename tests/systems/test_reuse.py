@@ -71,14 +71,14 @@ def test_a_trees_depth_reruns_that_tree_alone_and_going_back_reruns_the_report(c
     plan = plan_of(copied)
     found = {name: step["reason"] for name, step in plan.items() if step["action"] == "run"}
     assert list(found) == ["train_tree", "predict_tree", "evaluate_tree", "report"]
-    assert found["train_tree"] == "depth: 2 -> 3"
+    assert found["train_tree"] == "depth: None -> 3"
     assert found["predict_tree"] == "train_tree changes"
     assert found["evaluate_tree"] == "train_tree changes; predict_tree changes"
     assert {step["reason"] for name, step in plan.items() if name not in found} == {"finished, digests hold"}
     deeper = digests_of(run_here(copied))
     assert {name for name in differences(expected, deeper) if "tree-pq" in name or "ovr" in name} == set()
     assert "model tree" in differences(expected, deeper)
-    change(copied, "depth = 3", "depth = 2")
+    change(copied, "\ndepth = 3", "")
     assert list(to_run(copied)) == ["report"]
     assert differences(expected, digests_of(run_here(copied))) == []
 

@@ -15,7 +15,7 @@ from tasks.rows import Csr, Dense, Rows
 from tasks.trees.balance import WIDEST, balanced_groups, class_sums
 from tasks.trees.label_tree import first_partition, grow_node, improve
 from tasks.trees.local import Labelled, LocalNode, count_routes, grow_rows, node_name, routes, sent_down
-from tasks.trees.params import SLACK, WANTED_SPEEDUP, WIDE_SLACK, LabelTreeParams, TreeShape
+from tasks.trees.params import FEW_CLASSES, SLACK, WANTED_SPEEDUP, WIDE_SLACK, LabelTreeParams, TreeShape
 from tasks.trees.partition import ambiguity_of, loss_of
 from tasks.trees.tree import Split
 from tests.naive import trees as naive
@@ -229,7 +229,7 @@ def test_runners_up_count_second_choices() -> None:
 
 
 def test_the_rest_of_the_ambiguity_goes_to_runners_up() -> None:
-    params = LabelTreeParams(branching=3, rounds=3, ambiguity=0.6)
+    params = LabelTreeParams(branching=3, rounds=3, ambiguity=0.6).settled(9)
     trees = [grow_node(node_of(params), replace(params, runners_up=runners_up), 0, ()) for runners_up in (False, True)]
     before, after = (one.split.children for one in trees)
     assert (before <= after).all()
@@ -267,10 +267,21 @@ def test_defaults_settle_by_the_number_of_classes() -> None:
     assert few.branching + few.ambiguity * 150 == pytest.approx(150 / WANTED_SPEEDUP)
     assert LabelTreeParams().settled(60, judges=3).ambiguity == SLACK / 8  # too few classes for any speed-up to spare
     assert LabelTreeParams(depth=3).settled(1000).branching == 10
+    assert (LabelTreeParams().settled(FEW_CLASSES).depth, LabelTreeParams().settled(FEW_CLASSES).branching) == (2, 4)
     assert LabelTreeParams(depth=1).settled(7).branching == 7
     assert LabelTreeParams(loss=0.1).settled(10).ambiguity is None
     assert LabelTreeParams(ambiguity=0.2).settled(10).ambiguity == 0.2
     assert settled.settled(150) == settled
+
+
+def test_few_classes_are_told_apart_at_once_unless_a_tree_is_asked_for() -> None:
+    few = FEW_CLASSES - 1
+    settled = LabelTreeParams().settled(few)
+    assert (settled.depth, settled.branching, settled.kind_of(few, 0)) == (1, few, "full")
+    for asked in ({"branching": 3}, {"depth": 2}, {"ambiguity": 0.5}, {"loss": 0.1}):
+        assert LabelTreeParams(**asked).settled(few).kind_of(few, 0) == "learned"
+    tree = grow_rows(clouds(0, 4, 20), clouds(1, 4, 5), 4, LabelTreeParams(rounds=2), seed=0)
+    assert tree.n_children.tolist() == [4, 0, 0, 0, 0]
 
 
 def test_what_a_node_becomes() -> None:
@@ -279,6 +290,8 @@ def test_what_a_node_becomes() -> None:
     assert kinds == ["leaf", "leaf", "full", "learned", "full"]
     with pytest.raises(ValueError, match="not settled"):
         LabelTreeParams().kind_of(3, 0)
+    with pytest.raises(ValueError, match="not settled"):
+        LabelTreeParams(branching=3).kind_of(3, 0)
     with pytest.raises(ValueError, match="not settled"):
         improve(np.eye(3), LabelTreeParams(branching=3))
 
