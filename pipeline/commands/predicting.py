@@ -76,6 +76,8 @@ def predict(
     Where labels are known, a table goes to stdout and its numbers to OUTPUT.metrics.json.
     raises               OutputExists, the errors of the model folder, of the rows and of the labels, ColumnMismatch
     """
+    if output.is_symlink():  # it stays, and what it points at is written
+        output = Path(os.path.realpath(output))
     _check_output(output, force)
     if top < 1:
         raise UsageError(f"--top {top}: expected a whole number >= 1", "--top")
@@ -106,6 +108,8 @@ def predict(
 def _check_output(output: Path, force: bool) -> None:
     if output.is_dir():
         raise OutputExists("this is a folder", str(output), "name a file: PREDICTIONS.parquet")
+    if output.exists() and not output.is_file():
+        raise OutputExists("this is no regular file", str(output), "name a file: it is written whole, by renaming")
     beside = metrics_path(output)
     for path in (output, beside):
         if path.exists() and not force:

@@ -44,7 +44,10 @@ def expand(source: PathLike | Sequence[PathLike]) -> list[Path]:
         return found
     if path.exists():
         return [path]
-    found = sorted((Path(name) for name in glob.glob(os.fspath(source))), key=by_number)
+    names = glob.glob(os.fspath(source))
+    if not names and path.parent.is_dir():  # the folder's own name may have brackets in it
+        names = glob.glob(os.path.join(glob.escape(os.fspath(path.parent)), path.name))
+    found = sorted(map(Path, names), key=by_number)
     if not found:
         raise SourceMissing("there is no such file", os.fspath(source), "check the path; relative paths start here")
     return found

@@ -25,6 +25,8 @@ def made_whole(dataset: Path, force: bool) -> Iterator[Path]:
 
     Raises DatasetExists before and, should another process be faster, at the end.
     """
+    if dataset.is_symlink():  # it stays, and what it points at is made or replaced
+        dataset = Path(os.path.realpath(dataset))
     if not dataset.name:
         raise DatasetExists("this names no new folder", str(dataset), "give the dataset a name: NAME.zarr")
     sweep(dataset)

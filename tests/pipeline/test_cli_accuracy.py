@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -216,3 +217,50 @@ def test_nothing_is_left_when_predicting_fails(made: Path) -> None:
     assert said.code == 3
     assert "row 7" in said.err
     assert snapshot(made) == before
+
+
+# ---- odd places --------------------------------------------------------------------------------------------------
+
+
+def test_links_stay_and_what_they_point_at_is_written(made: Path) -> None:
+    (made / "elsewhere").mkdir()
+    for name in ("d.zarr", "p.parquet"):
+        (made / name).symlink_to(Path("elsewhere") / name)
+    ingest = ("ingest", made / "x.npy", made / "d.zarr", "--labels", made / "y.txt")
+    predict = ("predict", made / "model", made / "d.zarr", "-o", made / "p.parquet")
+    for force in ([], ["--force"]):  # first they point at nothing, then at what is to be replaced
+        succeeds(*ingest, *force)
+        succeeds(*predict, *force)
+        assert (made / "d.zarr").is_symlink()
+        assert (made / "p.parquet").is_symlink()
+        there = sorted(path.name for path in (made / "elsewhere").iterdir())
+        assert there == ["d.zarr", "p.metrics.json", "p.parquet"]
+    refused(made, 2, "DatasetExists", by=ingest)
+    refused(made, 2, "OutputExists", by=predict)
+
+
+def test_a_device_is_never_replaced_by_a_file(made: Path) -> None:
+    pipe = made / "pipe"
+    os.mkfifo(pipe)
+    (made / "link").symlink_to(pipe)
+    for output in (pipe, made / "link"):
+        by = ("predict", made / "model", made / "x.npy", "-o", output, "--force")
+        refused(made, 2, "OutputExists", "no regular file", by=by)
+    assert pipe.is_fifo()
+
+
+def test_patterns_below_a_folder_whose_name_looks_like_one(made: Path) -> None:
+    folder = made / "Ünï:cöde [1] *"
+    folder.mkdir()
+    np.save(folder / "a:b.npy", ROWS)
+    for source in (f"{folder}/*.npy", folder, folder / "a:b.npy"):
+        succeeds("ingest", source, folder / "d.zarr", "--labels", made / "y.txt", "--force")
+    succeeds("predict", made / "model", f"{folder}/*.npy", "-o", folder / "p.parquet")
+
+
+@pytest.mark.parametrize("place", ["run", "run/models"])
+def test_a_folder_of_models_names_them(made: Path, place: str) -> None:
+    (made / "run" / "models").mkdir(parents=True)
+    (made / "model").rename(made / "run" / "models" / "ovr")
+    by = ("predict", made / place, made / "x.npy", "-o", made / "p.parquet")
+    refused(made, 4, "ModelMissing", str(made / "run" / "models" / "ovr"), by=by)
