@@ -38,7 +38,7 @@ class GrowStage(TrainStage):
 
     learner: LabelTreeSection
     chain: tuple[str, ...] = ()
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     @classmethod
     def of(cls, learner: LabelTreeSection, dataset: Dataset, chain: tuple[str, ...] = ()) -> Self:
@@ -51,18 +51,19 @@ class GrowStage(TrainStage):
         dataset, rows = facts.dataset, self.learner.rows
         params = tree_params(self.learner, dataset)
         size = TreeSize.of(self.learner, params, facts)
-        block_bytes = facts.block_bytes[rows]
+        block_bytes, judge_bytes = (facts.block_bytes[name] for name in (rows, self.learner.tested_on))
         n_train = dataset.split_counts["train"]
         n_judged = n_train + dataset.split_counts["validation"]
         row_bytes = block_bytes / max(1, min(dataset.block_rows, dataset.n_rows))
         held = min(n_train * row_bytes, float(params.whole_node_bytes))
+        judged = held * judge_bytes / block_bytes * dataset.split_counts["validation"] / max(1, n_train)
         by_blocks = size.blocks_bytes(row_bytes)
         widest, model = size.widest_children(), max(size.widest_node_bytes(), by_blocks)
         batch = 4 * 1024 * (facts.row_floats[rows] + 3 * widest)
-        whole = int(2.2 * held * n_judged / max(1, n_train)) + 64 * n_judged
-        task = 2 * block_bytes + whole + 5 * model + batch + 64 * MEGABYTE
-        disk = 2 * size.model_bytes() + ROUTE_BYTES * n_judged * params.depth + MEGABYTE
-        tasks = params.alternations * params.rounds * params.partitions + widest * max(1, params.depth - 1)
+        whole = int(2.2 * (held + judged)) + 64 * n_judged
+        task = 2 * max(block_bytes, judge_bytes) + whole + 5 * model + batch + 64 * MEGABYTE
+        disk = 2 * size.model_bytes() + ROUTE_BYTES * n_judged * params.height + MEGABYTE
+        tasks = params.alternations * params.rounds * params.partitions + widest * max(1, params.height - 1)
         return Estimate(max(task, (FAN_IN + 2) * by_blocks), disk, tasks)
 
     def run(self, work: Work) -> Made:
@@ -71,6 +72,7 @@ class GrowStage(TrainStage):
         ground = Ground(
             dataset=dataset.path,
             rows=work.blocks(self.learner.rows)[0].store,
+            judges=work.blocks(self.learner.tested_on)[0].store,
             folder=str(work.folder / "progress" / NODES),
             params=tree_params(self.learner, dataset),
             seed=work.seed,

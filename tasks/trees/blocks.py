@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -64,8 +65,10 @@ def grow_whole(task: NodeTask, ground: Ground) -> Summary:
         return done
     classes = classes_at(ground, task.path)
     who = [members(ground, task.path, part) for part in PARTS]
-    blocks = blocks_of(ground.rows)
-    train, judges = (Labelled(gather(blocks, one.block, one.offset), one.label) for one in who)
+    stores = (blocks_of(ground.rows), blocks_of(ground.judges))
+    train, judges = (
+        Labelled(gather(blocks, one.block, one.offset), one.label) for blocks, one in zip(stores, who, strict=True)
+    )
     node = LocalNode(classes, train, judges, ground.params, ground.seed, ground.place(task.path))
     grown = grow_node(node, ground.params, ground.seed, task.path)
     if ground.params.kind_of(classes.size, len(task.path)) == "full":
@@ -164,27 +167,31 @@ def node_centroids(block: Block, node: WideNode) -> ClassSums:
     return class_sums(read_rows(block).take(offset), column, n_classes, node.ground.seed)
 
 
-def judging(block: Block, node: WideNode, without: Array) -> tuple[Rows, Array]:
+def judging(block: Block, node: WideNode, without: Array) -> Iterator[tuple[Rows, Array]]:
     """Judging rows of one block, and their class columns; `without` as in `Balance`."""
-    offset, column = node.columns(VALIDATION, block)
-    own, own_column = node.columns(TRAIN, block)
-    stand_ins = np.flatnonzero(without[own_column])
-    index = np.concatenate([offset, own[stand_ins]])
-    return read_rows(block).take(index), np.concatenate([column, own_column[stand_ins]])
+    for part in (VALIDATION, TRAIN):
+        offset, column = node.columns(part, block)
+        if part == TRAIN:  # those that stand in
+            offset, column = offset[without[column]], column[without[column]]
+        if offset.size:
+            yield read_rows(node.ground.source(block, part)).take(offset), column
 
 
 def node_counts(block: Block, node: WideNode, weights: Parameters, without: Array) -> Array:
     """(Q, K) int64: where the judging rows of one block go."""
-    rows, columns = judging(block, node, without)
-    return count_routes(rows, weights, columns, without.size)
+    total = np.zeros((weights["weights"].shape[1], without.size), np.int64)
+    for rows, columns in judging(block, node, without):
+        total += count_routes(rows, weights, columns, without.size)
+    return total
 
 
 def node_runners_up(block: Block, node: WideNode, weights: Parameters, without: Array) -> Array:
     """(Q, K) int64: one block's share of `Node.runners_up`."""
     offset, column = node.columns(TRAIN, block)
     total = count_runners_up(read_rows(block).take(offset), weights, column, without.size, first_too=True)
-    rows, columns = judging(block, node, without)
-    return np.asarray(total + count_runners_up(rows, weights, columns, without.size))
+    for rows, columns in judging(block, node, without):
+        total += count_runners_up(rows, weights, columns, without.size)
+    return total
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -205,7 +212,8 @@ def node_routes(block: Block, node: WideNode, weights: Parameters, children: Arr
     for part in PARTS:
         offset, label = members_of_block(node.ground, node.path, part, block)
         who = Members(np.full(offset.size, block.index), offset, label)
-        chosen.append(kept(who, read_rows(block).take(offset), split, part, node.ground))
+        rows = read_rows(node.ground.source(block, part)).take(offset)
+        chosen.append(kept(who, rows, split, part, node.ground))
     name = piece_of(block.index)
     digest = write_piece(node.ground, node.path, name, chosen, len(children))
     return Routed(((name, digest),), routed_counts(chosen, split))

@@ -14,7 +14,7 @@ import json
 import os
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path as Folder
 from typing import Any
 
@@ -41,12 +41,15 @@ SPARSE = ("columns", "starts", "entries")  # what a folder holds beside `weights
 class Ground:
     """What all tasks of a growing tree know: paths, parameters, sizes; small and picklable.
 
-    dataset  path of the dataset, for labels and split; rows: path of the rows store, in the same blocks
+    dataset  path of the dataset, for labels and split
+    rows     path of the rows store that nodes learn from, in the same blocks
+    judges   path of the store that validation rows are read from: the rows that the tree is to be tested on
     folder   where the node folders are; seed and name: where the random streams come from
     """
 
     dataset: str
     rows: str
+    judges: str
     folder: str
     params: LabelTreeParams
     seed: int
@@ -56,6 +59,10 @@ class Ground:
 
     def node_folder(self, path: Path) -> Folder:
         return Folder(self.folder) / node_name(path)
+
+    def source(self, block: Block, part: int) -> Block:
+        """The block that rows of one part (training or validation) are read from."""
+        return replace(block, store=self.rows if part == TRAIN else self.judges)
 
     def place(self, path: Path) -> str:
         """The name of a node among the run's random streams."""

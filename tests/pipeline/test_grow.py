@@ -72,7 +72,7 @@ def write_dataset(folder: Path, body: str = "dense") -> Ground:
         made = create_codes(store, n, WIDTH, BLOCK_ROWS, np.repeat(grid[None, :, None], WIDTH, axis=0))
     for block in made:
         write_block(block, body, values[block.start : block.stop], grid)
-    return Ground(dataset, store, str(folder / "nodes"), SMALL.settled(N_CLASSES), 5, "tree", WIDTH, N_CLASSES)
+    return Ground(dataset, store, store, str(folder / "nodes"), SMALL.settled(N_CLASSES), 5, "tree", WIDTH, N_CLASSES)
 
 
 def write_block(block: Block, body: str, values: np.ndarray, grid: np.ndarray) -> None:
@@ -136,6 +136,35 @@ def test_wide_and_whole_nodes_see_the_same_rows(tmp_path: Path) -> None:
     records = [tree.facts["nodes"][0] for tree in trees]
     assert [record["judged_rows"] for record in records] == [N_VALIDATION] * 2
     assert records[0]["operations"] == records[1]["operations"] == 2 * 3 * N_TRAIN
+
+
+def judged_elsewhere(ground: Ground) -> Ground:
+    """The same with a second rows store for its validation rows: those of the first with their columns in reverse."""
+    rows, store = everything().rows.to_array(), f"{ground.dataset}/other"
+    for block in create_dense(store, len(rows), WIDTH, BLOCK_ROWS):
+        write_dense(block, rows[block.start : block.stop, ::-1])
+    return replace(ground, judges=store)
+
+
+def kept_at_the_root(tree: LabelTree) -> float:
+    """Share of the mirrored test rows that go to a child which holds their class."""
+    test = everything().take(np.arange(N_TRAIN + N_VALIDATION, N_TRAIN + N_VALIDATION + N_TEST))
+    child = tree.rank(Dense(np.ascontiguousarray(test.rows.to_array()[:, ::-1])), 1).path[:, 1]
+    return float(np.mean([label in tree.label_set(node) for node, label in zip(child, test.labels, strict=True)]))
+
+
+@pytest.mark.parametrize("params", [SMALL, WIDE_ROOT, ALL_WIDE], ids=["whole", "wide-root", "all-wide"])
+def test_validation_rows_are_those_that_the_tree_is_tested_on(tmp_path: Path, params: LabelTreeParams) -> None:
+    own, other = (
+        grow(change(write_dataset(tmp_path / name)), serial(tmp_path), params)
+        for name, change in (("own", lambda ground: ground), ("other", judged_elsewhere))
+    )
+    assert kept_at_the_root(other) > 0.9 > kept_at_the_root(own) + 0.2
+    if params is SMALL:
+        rows = everything()
+        train, judges = rows.take(np.arange(N_TRAIN)), rows.take(np.arange(N_TRAIN, N_TRAIN + N_VALIDATION))
+        mirrored = Labelled(Dense(np.ascontiguousarray(judges.rows.to_array()[:, ::-1])), judges.labels)
+        assert digest(other) == digest(grow_rows(train, mirrored, N_CLASSES, SMALL, seed=5))
 
 
 @pytest.fixture(scope="module")

@@ -65,7 +65,7 @@ def ground_of(folder: Path, body: str = "dense") -> Ground:
         for block in create_csr(store, N_ROWS, 2, BLOCK_ROWS):
             write_csr(block, values[block.start : block.stop].ravel(), indices, indptr)
     params = LabelTreeParams(branching=2, rounds=1, alternations=1).settled(N_CLASSES)
-    return Ground(dataset, store, str(folder / "nodes"), params, 0, "tree", 2, N_CLASSES)
+    return Ground(dataset, store, store, str(folder / "nodes"), params, 0, "tree", 2, N_CLASSES)
 
 
 def write_root(ground: Ground, by_blocks: bool) -> dict[tuple[int, int], list[tuple[int, int, int]]]:
