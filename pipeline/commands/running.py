@@ -217,7 +217,7 @@ def _check_run(
     if chosen is None:
         return
     run = without(loaded.run, {learner.name for learner in loaded.run.train} - set(chosen))
-    found = [error for name, part in _parts(run) for error in _refusals(name, part, dataset)]
+    found = [error for part in _parts(run) for error in _refusals(part, dataset)]
     errors += found
     made: Plan | None = None if found else _try(errors, lambda: make_plan(loaded, runs, choice))
     if made is not None:
@@ -238,19 +238,17 @@ def _open_dataset(place: Path) -> Dataset:
     return Dataset.open(place)
 
 
-def _parts(run: RunConfig) -> Iterator[tuple[str, RunConfig]]:
+def _parts(run: RunConfig) -> Iterator[RunConfig]:
     """The config with one encoding or one model at a time, so that every one has its say."""
     for encoding in run.encode:
-        yield f"encode {encoding.name}", run.model_copy(update={"encode": (encoding,), "train": ()})
+        yield run.model_copy(update={"encode": (encoding,), "train": ()})
     for learner in run.train:
-        yield f"train {learner.name}", run.model_copy(update={"encode": (), "train": (learner,)})
+        yield run.model_copy(update={"encode": (), "train": (learner,)})
 
 
-def _refusals(name: str, part: RunConfig, dataset: Dataset) -> list[LabelgroveError]:
+def _refusals(part: RunConfig, dataset: Dataset) -> list[LabelgroveError]:
     errors: list[LabelgroveError] = []
     _try(errors, lambda: stages_of(part, dataset))
-    for error in errors:
-        error.where = f"{name}, {error.where}" if error.where else name
     return errors
 
 

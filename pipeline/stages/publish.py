@@ -18,7 +18,7 @@ from pipeline.report.page import write_report
 from pipeline.report.summary import RunSummary, StepTiming
 from pipeline.run_check import published_damage
 from pipeline.stage import Asked, Estimate, Facts, Made, Stage, Work
-from pipeline.stages.predict import PREDICTIONS, evaluate_step, predict_step
+from pipeline.stages.predict import PREDICTIONS, evaluate_step, model_bytes, predict_step
 from pipeline.stages.train import MEGABYTE, MODEL, train_step
 from pipeline.store import Done, file_digest, write_json
 from tasks.digest import combine
@@ -59,9 +59,8 @@ class PublishStage(Stage):
         return tuple(steps)
 
     def estimate(self, facts: Facts) -> Estimate:
-        learners = len(self.config.train)
-        models = 8 * facts.dataset.n_features * facts.dataset.n_classes * learners
-        return Estimate(MEGABYTE, models + 4 * MEGABYTE, 0)
+        models = sum(model_bytes(learner, facts) for learner in self.config.train)
+        return Estimate(MEGABYTE, 2 * models + 4 * MEGABYTE, 0)
 
     def run(self, work: Work) -> Made:
         run_folder = work.folder.parent.parent

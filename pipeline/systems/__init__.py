@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from pipeline.config import LabelTree, RunConfig, Training
 from pipeline.dataset import Dataset
 from pipeline.stage import Asked, Stage
@@ -10,21 +13,38 @@ from pipeline.stages.grow import GrowStage
 from pipeline.stages.predict import EvaluateStage, PredictStage
 from pipeline.stages.publish import PublishStage
 from pipeline.stages.train import SgdStage
+from tasks.errors import LabelgroveError
 
 
 def stages_of(config: RunConfig, dataset: Dataset, asked: Asked | None = None) -> list[Stage]:
     """Encodings, then of each learner train, predict, evaluate, then the report.
 
-    Raises the errors of parameters that the data do not allow (PQShape, PQTooFewRows, TreeShape, ParamError).
+    Raises the errors of parameters that the data do not allow (PQShape, PQTooFewRows, TreeShape, ParamError); they say
+    which encoding or model they are about.
     """
-    stages: list[Stage] = [PqStage.of(encoding, dataset) for encoding in config.encode]
-    stages += [_training(learner, config, dataset) for learner in config.train]
+    stages: list[Stage] = []
+    for encoding in config.encode:
+        with errors_of(f"encode {encoding.name}"):
+            stages.append(PqStage.of(encoding, dataset))
+    for learner in config.train:
+        with errors_of(f"train {learner.name}"):
+            stages.append(_training(learner, config, dataset))
     if dataset.split_counts["test"]:
         for learner in config.train:
             stages += [PredictStage(learner, config.predict), EvaluateStage(learner)]
     if config.train:
         stages.append(PublishStage(config, dataset.split_counts["test"] > 0, asked or Asked()))
     return stages
+
+
+@contextmanager
+def errors_of(section: str) -> Iterator[None]:
+    """Errors from within name the section of the config first."""
+    try:
+        yield
+    except LabelgroveError as error:
+        error.where = f"{section}, {error.where}" if error.where else section
+        raise
 
 
 def _training(learner: Training, config: RunConfig, dataset: Dataset) -> Stage:

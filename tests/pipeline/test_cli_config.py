@@ -113,9 +113,10 @@ def test_fewer_rows_than_centroids_names_the_bits_that_fit(made: Path) -> None:
         ("heshing.step=nan", "ParamError"),
     ],
 )
-def test_values_that_cannot_be(made: Path, override: str, error: str) -> None:
-    key = override.partition("=")[0].split(".")[1]
-    refused(made, 2, error, key, "expected", by=("run", config(made), "-s", override))
+@pytest.mark.parametrize("command", ["run", "plan", "check"])
+def test_values_that_cannot_be(made: Path, command: str, override: str, error: str) -> None:
+    model, key = override.partition("=")[0].split(".")
+    refused(made, 2, error, f"[train {model}, {key}]", "expected", by=(command, config(made), "-s", override))
 
 
 def test_check_lists_everything_at_once(made: Path, tmp_path: Path) -> None:
