@@ -69,7 +69,7 @@ def local_passes(
         raise diverged(problem, round_index)
     rows = met / passes
     weight = rows if params.weighted else float(rows > 0)
-    return ModelSum.of(weight, parameters, loss, met, 2.0 * met * problem.scorer.operations_per_row())
+    return ModelSum.taking(weight, parameters, loss, met, 2.0 * met * problem.scorer.operations_per_row())
 
 
 def _chunk_steps(
