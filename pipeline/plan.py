@@ -209,7 +209,12 @@ def still_wanted(step: PlannedStep, done: Mapping[str, Done]) -> PlannedStep:
 
 def run_path(name: str, beside: Path, runs: Path | None) -> Path:
     """runs/NAME beside the config file, or below the folder that the command line gives."""
-    return ((runs if runs is not None else beside / "runs") / name).absolute()
+    return tidy((runs if runs is not None else beside / "runs") / name)
+
+
+def tidy(path: Path) -> Path:
+    """The absolute path, as people would write it."""
+    return path.resolve() if ".." in path.parts else path.absolute()
 
 
 def identity(config: LoadedConfig, dataset: Dataset) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from pipeline.config import Name, read_toml
 from pipeline.config_errors import ConfigError
 from pipeline.last_resort import say
-from pipeline.plan import human_bytes, run_path
+from pipeline.plan import human_bytes, run_path, tidy
 from pipeline.published import METRICS, results_of
 from pipeline.report.numbers import seconds
 from pipeline.report.summary import RunSummary
@@ -54,7 +54,7 @@ def find_run(path: Path, runs: Path | None = None) -> FoundRun:
         return FoundRun(folder, manifest, changed)
     what = "this is no run folder" if path.exists() else "there is no such file or folder"
     hint = "give the config, or the folder that `run` has printed: runs/NAME"
-    folder = RunFolder(path.absolute())
+    folder = RunFolder(tidy(path))
     return FoundRun(folder, manifest_of(folder, what, hint))
 
 
