@@ -61,3 +61,20 @@ def walk(
         node = children[node][scores.index(max(scores))]
         path.append(node)
     return (min(sets[node]) if len(sets[node]) else -1), evaluated, path
+
+
+def sparse_scores(
+    values: Array,
+    columns: Sequence[int],
+    starts: Sequence[int],
+    entries: Sequence[int],
+    weights: Sequence[float],
+    q: int,
+) -> Array:
+    """X W for a full X (n_rows, n_features) and W as of `SparseWeights`, with q children."""
+    out = np.zeros((len(values), q))
+    for i, row in enumerate(values):
+        for c, feature in enumerate(columns):
+            for e in range(starts[c], starts[c + 1]):
+                out[i, entries[e]] += row[feature] * weights[e]
+    return out

@@ -176,12 +176,14 @@ def client() -> Iterator[Any]:
 ROUTED = replace(SMALL, training_rows="routed", runners_up=False, initialisation="random", whole_root_bytes=0)
 
 
+@pytest.mark.parametrize("body", ["dense", "csr"])
 @pytest.mark.parametrize("params", [SMALL, ALL_WIDE, ROUTED], ids=["whole", "all-wide", "paper"])
-def test_the_same_bits_serially_and_on_workers(tmp_path: Path, client: Any, params: LabelTreeParams) -> None:
+def test_the_same_bits_serially_and_on_workers(tmp_path: Path, client: Any, params: LabelTreeParams, body: str) -> None:
     on_workers = grow(
-        write_dataset(tmp_path / "dask"), DaskPool(client, tmp_path / "scratch-d", WorkerSettings()), params
+        write_dataset(tmp_path / "dask", body), DaskPool(client, tmp_path / "scratch-d", WorkerSettings()), params
     )
-    assert digest(on_workers) == digest(grow(write_dataset(tmp_path / "serial"), serial(tmp_path), params))
+    assert digest(on_workers) == digest(grow(write_dataset(tmp_path / "serial", body), serial(tmp_path), params))
+    assert (on_workers.columns is not None) == (body == "csr")
 
 
 class Interrupted(Exception):
@@ -202,10 +204,11 @@ class StoppingPool(SerialPool):
         return super()._call(*args)
 
 
+@pytest.mark.parametrize("body", ["dense", "csr"])
 @pytest.mark.parametrize("params", [SMALL, ALL_WIDE], ids=["whole", "all-wide"])
-def test_an_interrupted_tree_continues_to_the_same_bits(tmp_path: Path, params: LabelTreeParams) -> None:
-    expected = digest(grow(write_dataset(tmp_path / "a"), serial(tmp_path / "a"), params))
-    ground = write_dataset(tmp_path / "b")
+def test_an_interrupted_tree_continues_to_the_same_bits(tmp_path: Path, params: LabelTreeParams, body: str) -> None:
+    expected = digest(grow(write_dataset(tmp_path / "a", body), serial(tmp_path / "a"), params))
+    ground = write_dataset(tmp_path / "b", body)
     stops = 0
     for stop in range(3, 4000, 17):
         try:

@@ -38,6 +38,7 @@ from tasks.trees.place import (
     write_piece,
 )
 from tasks.trees.tree import Split
+from tasks.trees.weights import SparseWeights
 
 N_ROWS, BLOCK_ROWS, N_CLASSES = 40, 8, 4
 BLOCKS = range(N_ROWS // BLOCK_ROWS)
@@ -131,11 +132,14 @@ def test_gathered_rows_are_those_asked_for(tmp_path: Path, body: str) -> None:
     assert gather(blocks, block[:0], offset[:0]).shape == (0, 2)
 
 
-def test_a_finished_node_is_read_back(tmp_path: Path) -> None:
-    ground = ground_of(tmp_path)
+@pytest.mark.parametrize("body", ["dense", "csr"])
+def test_a_finished_node_is_read_back(tmp_path: Path, body: str) -> None:
+    ground = ground_of(tmp_path, body)
     summary = grow_whole(NodeTask((), 10), ground)
     assert finished(ground, ()) == summary
     grown = read_grown(ground, ())
+    assert isinstance(grown.split.weights, SparseWeights if body == "csr" else np.ndarray)
+    assert grown.split.weights.shape == (2, 2)
     assert grown.split.children.shape == (2, 4)
     assert [int(held) for held, _ in summary.children] == grown.split.children.sum(axis=1).tolist()
     assert grow_whole(NodeTask((), 10), ground) == summary
@@ -160,6 +164,18 @@ def cut(path: Path) -> None:
 def test_a_damaged_node_is_not_finished(tmp_path: Path, name: str, harm: Callable[[Path], None]) -> None:
     ground = ground_of(tmp_path)
     grow_whole(NodeTask((), 10), ground)
+    harm(ground.node_folder(()) / f"{name}.npy")
+    assert finished(ground, ()) is None
+
+
+@pytest.mark.parametrize("name", ["weights", "columns", "starts", "entries"])
+@pytest.mark.parametrize("harm", [drop, flip, cut])
+def test_a_node_with_damaged_sparse_weights_is_not_finished(
+    tmp_path: Path, name: str, harm: Callable[[Path], None]
+) -> None:
+    ground = ground_of(tmp_path, "csr")
+    grow_whole(NodeTask((), 10), ground)
+    assert finished(ground, ()) is not None
     harm(ground.node_folder(()) / f"{name}.npy")
     assert finished(ground, ()) is None
 
