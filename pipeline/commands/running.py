@@ -13,6 +13,7 @@ from pipeline.config import LoadedConfig, RunConfig, dataset_of_text, load_confi
 from pipeline.config_errors import ConfigError
 from pipeline.dataset import Dataset
 from pipeline.lock import locked
+from pipeline.notes import learner_notes, note_line
 from pipeline.plan import IDLE_WORKER_BYTES, MemoryPlan, Plan, human_bytes, make_plan, memory_plan
 from pipeline.profile import Profile, load_profile
 from pipeline.progress import view_for_terminal
@@ -158,6 +159,7 @@ def plan_text(made: Plan, memory: MemoryPlan) -> str:
         need = f"  [{step.estimate.tasks} tasks, {human_bytes(step.estimate.task_bytes)} each]" if step.runs else ""
         lines.append(f"  {action}  {step.name:<{wide}}  {step.reason}{need}")
     lines += [f"  left out  {name}" for name in made.asked.left_out]
+    lines += [note_line(note) for note in learner_notes(made.config.run.train, made.dataset)]
     limit = f" of {human_bytes(memory.limit)}" if memory.limit else ""
     if not made.to_run:
         return "\n".join([*lines, "", "everything is finished: nothing to run"]) + "\n"
@@ -191,6 +193,7 @@ def check(
     dataset = _check_dataset(place, errors, notes) if place else None
     if loaded is not None and dataset is not None:
         _check_run(loaded, dataset, profile, runs, choice, errors)
+        notes += [note_line(note) for note in learner_notes(loaded.run.train, dataset)]
     unique = {str(error): error for error in errors}
     if as_json:
         listed = [finding_json(error) for error in unique.values()]
@@ -228,7 +231,7 @@ def _check_dataset(place: Path, errors: list[LabelgroveError], notes: list[str])
     """The dataset when it can be opened; everything that is wrong with it is added to the errors."""
     dataset: Dataset | None = _try(errors, lambda: _open_dataset(place))
     if dataset is not None:
-        notes += [f"{note.level}: {note.code}: {note.text}" for note in dataset.notes]
+        notes += [note_line(note) for note in dataset.notes]
         _try(errors, lambda: errors.extend(dataset.problems()))
     return dataset
 

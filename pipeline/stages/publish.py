@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.config import OWN_ROWS, Learner, RunConfig
+from pipeline.notes import learner_notes
 from pipeline.published import MADE_FROM, METRICS, REPORT
 from pipeline.report.page import write_report
 from pipeline.report.summary import RunSummary, StepTiming
@@ -160,6 +161,7 @@ def kind_of(learner: Any) -> str:
 def summary_of(config: RunConfig, work: Work, asked: Asked) -> RunSummary:
     """What the page shows."""
     dataset = work.dataset
+    known = [*dataset.notes, *learner_notes(config.train, dataset)]
     details = {}
     for learner in config.train:
         if evaluate_step(learner.name) in work.inputs:
@@ -185,8 +187,8 @@ def summary_of(config: RunConfig, work: Work, asked: Asked) -> RunSummary:
         class_ids=dataset.classes.ids,
         class_names=dataset.classes.names,
         details=details,
-        notes=[note.text for note in dataset.notes if note.level == "info"],
-        warnings=[f"{note.code}: {note.text}" for note in dataset.notes if note.level == "warning"],
+        notes=[note.text for note in known if note.level == "info"],
+        warnings=[f"{note.code}: {note.text}" for note in known if note.level == "warning"],
         left_out=asked.left_out,
         overrides=asked.overrides,
         timings=timings,
