@@ -78,3 +78,20 @@ def sparse_scores(
             for e in range(starts[c], starts[c + 1]):
                 out[i, entries[e]] += row[feature] * weights[e]
     return out
+
+
+def fill_groups(distances: Array, order: Sequence[int]) -> list[int]:
+    """Points in order, each to the nearest group (ties to the lower) that may still take one."""
+    n_points, n_groups = distances.shape
+    held = [0] * n_groups
+    groups = [-1] * n_points
+    for point in order:
+        larger = sum(h > n_points // n_groups for h in held)
+        free = [
+            g
+            for g in range(n_groups)
+            if held[g] < n_points // n_groups or (held[g] == n_points // n_groups and larger < n_points % n_groups)
+        ]
+        groups[point] = min(free, key=lambda g: (distances[point, g], g))
+        held[groups[point]] += 1
+    return groups

@@ -12,7 +12,7 @@ import pytest
 from tasks.errors import ParamError
 from tasks.metrics.hierarchy import LocalMeasures
 from tasks.rows import Csr, Dense, Rows
-from tasks.trees.balance import WIDEST, balanced_groups, class_sums
+from tasks.trees.balance import WIDEST, balanced_groups, class_sums, fill_groups
 from tasks.trees.label_tree import first_partition, grow_node, improve
 from tasks.trees.local import Labelled, LocalNode, count_routes, grow_rows, node_name, routes, sent_down
 from tasks.trees.params import FEW_CLASSES, SLACK, WANTED_SPEEDUP, WIDE_SLACK, LabelTreeParams, TreeShape
@@ -101,6 +101,14 @@ def test_balanced_groups_are_even_and_close(seed: int) -> None:
     groups = balanced_groups(points, n_groups, rng)
     assert np.bincount(groups, minlength=n_groups).tolist() == [size] * n_groups
     assert len(set(zip(truth.tolist(), groups.tolist(), strict=True))) == n_groups  # the clouds themselves
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_groups_fill_by_the_rule(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n_points, n_groups = int(rng.integers(1, 20)), int(rng.integers(1, 6))
+    distances, order = rng.integers(0, 4, (n_points, n_groups)).astype(float), rng.permutation(n_points)
+    assert fill_groups(distances, order).tolist() == naive.fill_groups(distances, order.tolist())
 
 
 def test_balanced_groups_of_equal_points() -> None:
