@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +14,31 @@ import scipy.sparse
 
 from tests.pipeline.cli_caller import gaussian, labelgrove, succeeds, write_source
 from tests.pipeline.test_cli_predict import random_model
-from tests.systems.test_faults import small_disk  # noqa: F401
 
 N_FEATURES, N_CLASSES = 32, 40
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+    """small_disk("2m") mounts a folder of that size, or gives it another size."""
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("only root may mount a disk of its own")
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted: list[str] = []
+
+    def sized(size: str) -> Path:
+        options = f"remount,size={size}" if mounted else f"size={size}"
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", place], capture_output=True, check=False)
+        if done.returncode and not mounted:
+            pytest.skip(f"cannot mount a tmpfs here: {done.stderr.decode().strip()}")
+        assert done.returncode == 0
+        mounted.append(size)
+        return place
+
+    yield sized
+    if mounted:
+        subprocess.run(["umount", "-l", place], check=True)
 
 
 def source_of(folder: Path, kind: str) -> Path:
@@ -28,7 +53,7 @@ def source_of(folder: Path, kind: str) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["dense", "fortran", "csr", "svmlight"])
-def test_ingest(tmp_path: Path, small_disk: Callable[[str], Path], kind: str) -> None:  # noqa: F811
+def test_ingest(tmp_path: Path, small_disk: Callable[[str], Path], kind: str) -> None:
     """A page of a mapped file that finds no room kills the process: whatever is written, is written in the open."""
     source = source_of(tmp_path, kind)
     np.save(tmp_path / "y.npy", np.arange(4000) % N_CLASSES)
@@ -41,7 +66,7 @@ def test_ingest(tmp_path: Path, small_disk: Callable[[str], Path], kind: str) ->
     succeeds("ingest", source, small_disk("9m") / "d.zarr", "--labels", tmp_path / "y.npy")
 
 
-def test_predict(tmp_path: Path, small_disk: Callable[[str], Path]) -> None:  # noqa: F811
+def test_predict(tmp_path: Path, small_disk: Callable[[str], Path]) -> None:
     source = source_of(tmp_path, "dense")
     random_model(tmp_path / "model", N_FEATURES, N_CLASSES)
     for size in ("4k", "100k", "300k"):
@@ -52,7 +77,7 @@ def test_predict(tmp_path: Path, small_disk: Callable[[str], Path]) -> None:  # 
         assert list(disk.iterdir()) == []
 
 
-def test_init(small_disk: Callable[[str], Path]) -> None:  # noqa: F811
+def test_init(small_disk: Callable[[str], Path]) -> None:
     said = labelgrove("init", small_disk("200k") / "new")
     assert said.code == 5
     assert "DiskFull: no space left" in said.err
