@@ -43,3 +43,48 @@ def lost_features(seeds: list[int], features: list[int], n_buckets: int) -> int:
             for u in seeds
         )
     return lost
+
+
+def node_scores(x: np.ndarray, nodes: list[tuple[int, int, int]], table: np.ndarray) -> np.ndarray:
+    """<sum of the table's rows first..last, Phi(x, seed)> of every node (seed, first, last); 0 where first < 0."""
+    scores = np.zeros(len(nodes))
+    for u, (seed, first, last) in enumerate(nodes):
+        for level in range(first, last + 1) if first >= 0 else ():
+            scores[u] += float(table[level] @ phi(x, seed, table.shape[1]))
+    return scores
+
+
+def taken_from_table(
+    rows: np.ndarray, residuals: np.ndarray, nodes: list[tuple[int, int, int]], table: np.ndarray
+) -> np.ndarray:
+    """The table less the gradient of sum(residuals * node scores); residuals (n_rows, n_nodes)."""
+    left = np.array(table, np.float64)
+    for x, given in zip(rows, residuals, strict=True):
+        for (seed, first, last), residual in zip(nodes, given, strict=True):
+            for level in range(first, last + 1) if first >= 0 else ():
+                left[level] -= float(residual) * phi(x, seed, table.shape[1])
+    return left
+
+
+def residuals_of_nodes(given: np.ndarray, parent: list[int], leaf_of_class: list[int]) -> np.ndarray:
+    """(n_nodes,): the sum of the residuals of the classes below each node, the leaf itself included."""
+    sums = np.zeros(len(parent))
+    for c, leaf in enumerate(leaf_of_class):
+        for node in path(parent, leaf, 0):
+            sums[node] += float(given[c])
+    return sums
+
+
+def entries_by_column(values: np.ndarray) -> list[tuple[int, list[tuple[int, float]]]]:
+    """(column, its non-zeros (row, value)) for every column that has some."""
+    found = [(j, [(i, float(v)) for i, v in enumerate(column) if v]) for j, column in enumerate(values.T)]
+    return [(j, entries) for j, entries in found if entries]
+
+
+def first_row_summed(first: list[int], last: list[int], n_tables: int, looked_up: int, numbers: float) -> int:
+    """The first row that so many nodes use that their look-ups of one row cost `numbers` additions or more."""
+    for r in range(n_tables):
+        using = sum(0 <= f <= r and f < e for f, e in zip(first, last, strict=True))
+        if using and using * looked_up >= numbers:
+            return r
+    return n_tables
