@@ -104,7 +104,7 @@ def _from_lines(fields: Sequence[list[str]], source: str) -> Classes:
     for number, row in enumerate(fields):
         if number == 0 and {"id", "name"} <= set(header):
             continue
-        if len(row) != len(header):
+        if len(row) != len(header) or len(row) < 2:
             what = f"{len(row)} fields where the first line has {len(header)}"
             raise ClassTableFormat(what, f"{source}, line {number + 1}", FORMATS_HINT)
         items.append({"id": row[columns[0]], "name": row[columns[1]]})

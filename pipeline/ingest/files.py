@@ -123,9 +123,12 @@ def text_lines(path: PathLike) -> list[str]:
 
 
 def table_rows(path: PathLike) -> list[list[str]]:
-    """Fields of the lines of a .csv file, or of a text with tabs between; an empty line of a .csv has no fields."""
+    """Fields of the lines of a .csv file, or of a text with tabs between; an empty line of a .csv has none."""
     if Path(path).suffix.lower() == ".csv":
-        return list(csv.reader(io.StringIO(read_text(path), newline="")))
+        try:
+            return list(csv.reader(io.StringIO(read_text(path), newline="")))
+        except csv.Error as error:
+            raise DamagedInput(f"this is no .csv file ({error})", str(path), "save it as .tsv or .txt") from error
     return [line.split("\t") for line in text_lines(path)]
 
 

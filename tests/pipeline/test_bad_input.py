@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from pipeline.ingest import errors, ingest
@@ -665,9 +665,11 @@ def test_any_bytes_as_a_source_are_refused_by_name(tmp_path, content, kind, magi
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     content=st.one_of(st.binary(max_size=60), st.text('{}[]:,"abcx12\t\n', max_size=60).map(str.encode)),
-    ending=st.sampled_from([".json", ".tsv", ".txt"]),
+    ending=st.sampled_from([".json", ".tsv", ".csv", ".txt"]),
     option=st.sampled_from(["labels", "classes", "taxonomy", "split"]),
 )
+@example(content=b"\n\x00\t", ending=".tsv", option="classes")
+@example(content=b'"' + 140_000 * b"x", ending=".csv", option="labels")
 def test_any_bytes_as_a_side_file_are_used_or_refused_by_name(tmp_path, content, ending, option):
     path = tmp_path / f"side{ending}"
     path.write_bytes(content)
