@@ -12,9 +12,10 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from tasks.fit.linear import LinearScorer
 from tasks.fit.sgd import ScaledParameters, descend
 from tasks.hashing.heshing import HashedScorer
+from tasks.losses.crammer_singer import CrammerSinger
 from tasks.losses.hinge import OneVsRestHinge
 from tasks.quantize.pq import encode
-from tasks.rows import Dense, PqCodes
+from tasks.rows import Csr, Dense, PqCodes
 from tasks.taxonomy import Taxonomy
 
 REPEATS = 5
@@ -101,3 +102,40 @@ def bench_hashed_scores() -> None:
     taken = seconds(lambda: scorer.scores({"table": table}, rows))
     rate, limit = n / taken, gemm_rate() / (2 * d * k)
     line("hashed scores, 1,000 classes, d 512", f"{rate:,.0f} rows/s", f"{limit:,.0f} rows/s", rate / limit)
+
+
+@pytest.mark.parametrize("levels", [1, 12])
+def bench_hashed_sgd_of_sparse_rows(levels: int) -> None:
+    """Look-ups of a node per column of a batch, beside loads from one row of the table at places that are ready."""
+    n, d, k, entries, batch, bits = 256, 100_000, 4_000, 20, 16, 20
+    rng = np.random.default_rng(0)
+    chain = np.arange(-1, levels - 1)  # the classes hang at all levels of a chain
+    leaves = np.sort(rng.integers(0, levels, k))
+    parent = chain_with_leaves(chain, leaves)
+    is_leaf = ~np.isin(np.arange(parent.size), parent)
+    taxonomy = Taxonomy(parent, ("",) * parent.size, np.flatnonzero(is_leaf).astype(np.int32))
+    scorer = HashedScorer.hierarchical(taxonomy, 1 << bits, d)
+    columns = np.sort(rng.integers(0, d, (n, entries)).astype(np.int32), axis=1)
+    rows = Csr(np.ones(n * entries, np.float32), columns.ravel(), np.arange(0, n * entries + 1, entries), d)
+    labels, steps = rng.integers(0, taxonomy.n_classes, n).astype(np.int32), np.full(n // batch, 1e-3)
+    state = ScaledParameters(scorer.initial(np.float32))
+    taken = seconds(lambda: descend(scorer, CrammerSinger(), state, rows, labels, np.arange(n), steps, batch, 1e-6))
+    lookups = scorer.operations_per_row() * sum(
+        np.unique(columns[start : start + batch]).size for start in range(0, n, batch)
+    )
+    row, places = np.zeros(1 << bits, np.float32), rng.integers(0, 1 << bits, 1 << 20)
+    limit = places.size / seconds(lambda: row.take(places, mode="wrap"))
+    name = f"hashed SGD of sparse rows, {levels} levels"
+    line(name, f"{lookups / taken / 1e6:,.0f} M look-ups/s", f"{limit / 1e6:,.0f} M", lookups / taken / limit)
+
+
+def chain_with_leaves(chain: np.ndarray, level_of_leaf: np.ndarray) -> np.ndarray:
+    """Parents, breadth-first: a chain of inner nodes, below the one of level l the leaves whose number is l."""
+    parent = [-1]
+    inner = 0
+    for level in range(chain.size):
+        n_leaves = max(1, int(np.count_nonzero(level_of_leaf == level)))
+        below = len(parent)
+        parent += [inner] * (n_leaves + (level + 1 < chain.size))
+        inner = below
+    return np.array(parent, np.int32)
