@@ -64,7 +64,12 @@ class Plan:
 
     @property
     def disk_bytes(self) -> int:
-        return sum(step.estimate.disk_bytes for step in self.to_run)
+        """The most that the run holds at any moment."""
+        kept, most = 0, 0
+        for step in self.to_run:
+            most = max(most, kept + step.estimate.disk_bytes + step.estimate.spare_bytes)
+            kept += step.estimate.disk_bytes
+        return most
 
     @property
     def task_bytes(self) -> int:

@@ -16,6 +16,8 @@ from pipeline.pool import Pool
 from pipeline.store import Done
 from tasks.io import Block, blocks_of
 
+FILE_BYTES = 4096  # a file takes whole blocks of a file system
+CARD_BYTES = 32 << 10  # DONE.json, and the small files of a model's folder
 ROWS_STORE = "rows.zarr"  # of an encoding's step
 
 
@@ -30,11 +32,16 @@ class Facts:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Bounds that `plan` prints: bytes one task may hold above an idle worker, bytes on disk, number of tasks."""
+    """Bounds that `plan` prints: bytes one task may hold above an idle worker, bytes on disk, number of tasks.
+
+    disk_bytes   what stays
+    spare_bytes  what is there besides while the step works, and gone when it is done
+    """
 
     task_bytes: int
     disk_bytes: int
     tasks: int
+    spare_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from pipeline.config import OWN_ROWS, PqEncoding
 from pipeline.dataset import Dataset
 from pipeline.oracles import keep, load_kept
 from pipeline.pool import Pool
-from pipeline.stage import ROWS_STORE, Estimate, Facts, Made, Stage, Work, encode_step
+from pipeline.stage import CARD_BYTES, FILE_BYTES, ROWS_STORE, Estimate, Facts, Made, Stage, Work, encode_step
 from pipeline.stages.train import MEGABYTE
 from tasks.digest import combine, digest_arrays
 from tasks.errors import ArtefactError
@@ -76,8 +76,9 @@ class PqStage(Stage):
         task = 2 * facts.block_bytes[self.encoding.rows] + 6 * SLICE_BYTES + 5 * books + 2 * codes + 32 * MEGABYTE
         first = 3 * 4 * dataset.n_features * FIRST_ROWS * self.params.n_centroids
         blocks = len(dataset.blocks())
-        disk = blocks * codes + 2 * books + MEGABYTE
-        return Estimate(max(task + first, 2 * FAN_IN * books), disk, blocks * 2 + self.params.iterations)
+        disk = blocks * (codes + FILE_BYTES) + books + CARD_BYTES
+        spare = 2 * books + blocks * FILE_BYTES + CARD_BYTES  # kept codebooks, published ones, a mark a block
+        return Estimate(max(task + first, 2 * FAN_IN * books), disk, blocks * 2 + self.params.iterations, spare)
 
     def run(self, work: Work) -> Made:
         started = time.perf_counter()

@@ -10,7 +10,7 @@ from pipeline.config import LabelTree as LabelTreeSection
 from pipeline.dataset import Dataset
 from pipeline.node_oracle import Field, grow_tree
 from pipeline.stage import Estimate, Facts, Made, Work
-from pipeline.stages.train import MEGABYTE, TrainStage, check_rows, model_facts, save
+from pipeline.stages.train import MEGABYTE, TrainStage, check_rows, model_facts, save, saved_bytes
 from pipeline.stages.tree_size import TreeSize
 from tasks.io import Block
 from tasks.sums import FAN_IN
@@ -62,9 +62,11 @@ class GrowStage(TrainStage):
         batch = 4 * 1024 * (facts.row_floats[rows] + 3 * widest)
         whole = int(2.2 * (held + judged)) + 64 * n_judged
         task = 2 * max(block_bytes, judge_bytes) + whole + 5 * model + batch + 64 * MEGABYTE
-        disk = 2 * size.model_bytes() + ROUTE_BYTES * n_judged * params.height + MEGABYTE
+        weights = size.model_bytes()
+        disk = saved_bytes(self.learner, weights, facts)
+        spare = weights + by_blocks + ROUTE_BYTES * n_judged * params.height + MEGABYTE  # growing nodes, routes of rows
         tasks = params.alternations * params.rounds * params.partitions + widest * max(1, params.height - 1)
-        return Estimate(max(task, (FAN_IN + 2) * by_blocks), disk, tasks)
+        return Estimate(max(task, (FAN_IN + 2) * by_blocks), disk, tasks, spare)
 
     def run(self, work: Work) -> Made:
         started = time.perf_counter()

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 from pipeline.config import OWN_ROWS, Learner, PredictSection
 from pipeline.config import LabelTree as LabelTreeSection
-from pipeline.stage import Estimate, Facts, Made, Stage, Work
+from pipeline.dataset import Dataset
+from pipeline.stage import CARD_BYTES, FILE_BYTES, Estimate, Facts, Made, Stage, Work
 from pipeline.stages.grow import tree_params
 from pipeline.stages.train import MEGABYTE, MODEL, inputs_of, nodes, parameter_bytes, train_step
 from pipeline.stages.tree_size import TreeSize
@@ -25,6 +26,19 @@ from tasks.trees.tree import LabelTree
 
 PREDICTIONS = "predictions.parquet"
 PARTS = "parts"
+
+
+def predictions_bytes(learner: Learner, predict: PredictSection, dataset: Dataset) -> int:
+    """Bytes of the predictions of all test rows, at most."""
+    path = 4 * tree_params(learner, dataset).height + 8 if isinstance(learner, LabelTreeSection) else 0
+    row = 20 + 8 * min(predict.top, dataset.n_classes) + path
+    return int(dataset.split_counts["test"]) * row + PART_BYTES
+
+
+def test_block_count(dataset: Dataset) -> int:
+    """Blocks that hold test rows: ingest puts these last."""
+    first = dataset.n_rows - dataset.split_counts["test"]
+    return sum(block.stop > first for block in dataset.blocks())
 
 
 def predict_step(name: str) -> str:
@@ -62,8 +76,9 @@ class PredictStage(Stage):
         model = model_bytes(self.learner, facts)
         scores = 4 * (1024 * facts.row_floats[rows] + 3 * min(1024 * nodes(self.learner, dataset), SLICE_CELLS))
         task = 3 * facts.block_bytes[rows] + 3 * model + scores + 96 * MEGABYTE
-        disk = 2 * dataset.split_counts["test"] * (24 + 8 * self.predict.top)
-        return Estimate(task, disk, len(dataset.blocks()))
+        blocks = test_block_count(dataset)
+        disk = 2 * predictions_bytes(self.learner, self.predict, dataset) + PART_BYTES * blocks + CARD_BYTES
+        return Estimate(task, disk, blocks)
 
     def run(self, work: Work) -> Made:
         started = time.perf_counter()
@@ -106,7 +121,8 @@ class EvaluateStage(Stage):
         return (train_step(self.learner.name), predict_step(self.learner.name))
 
     def estimate(self, facts: Facts) -> Estimate:
-        return Estimate(96 * MEGABYTE + 64 * facts.dataset.block_rows, MEGABYTE, len(facts.dataset.blocks()))
+        task = 96 * MEGABYTE + 64 * facts.dataset.block_rows
+        return Estimate(task, CARD_BYTES + 2 * DETAIL_ROWS * DETAIL_BYTES, test_block_count(facts.dataset))
 
     def run(self, work: Work) -> Made:
         folder = work.folders[predict_step(self.learner.name)] / PARTS
@@ -140,4 +156,6 @@ def label_sets(model_folder: str) -> dict[str, Array] | None:
     return {"offsets": model.offsets, "classes": model.classes} if isinstance(model, LabelTree) else None
 
 
+PART_BYTES = 2 * FILE_BYTES  # of a Parquet file beside its columns
+DETAIL_BYTES = 80  # a line of them in DONE.json
 DETAIL_ROWS = 200  # worst classes and confused pairs kept; the report shows as many of them as it is told

@@ -19,8 +19,8 @@ from pipeline.report.page import write_report
 from pipeline.report.summary import RunSummary, StepTiming
 from pipeline.run_check import published_damage
 from pipeline.stage import Asked, Estimate, Facts, Made, Stage, Work
-from pipeline.stages.predict import PREDICTIONS, evaluate_step, model_bytes, predict_step
-from pipeline.stages.train import MEGABYTE, MODEL, train_step
+from pipeline.stages.predict import PREDICTIONS, evaluate_step, model_bytes, predict_step, predictions_bytes
+from pipeline.stages.train import MEGABYTE, MODEL, saved_bytes, train_step
 from pipeline.store import Done, file_digest, write_json
 from tasks.digest import combine
 from tasks.files import beside, disk_room, sync_path
@@ -29,6 +29,8 @@ from tasks.worker import versions
 
 Metrics = dict[str, float | None]
 PAGE = "report.html"
+LINE_BYTES = 512  # of a class or a pair of classes on the page
+PAGE_BYTES = 512 << 10  # the page without these lines, its figures, events and the table of tasks
 
 
 @dataclass(frozen=True)
@@ -60,8 +62,11 @@ class PublishStage(Stage):
         return tuple(steps)
 
     def estimate(self, facts: Facts) -> Estimate:
-        models = sum(model_bytes(learner, facts) for learner in self.config.train)
-        return Estimate(MEGABYTE, 2 * models + 4 * MEGABYTE, 0)
+        train, predict = self.config.train, self.config.predict
+        models = [saved_bytes(learner, model_bytes(learner, facts), facts) for learner in train]
+        shown = 2 * LINE_BYTES * self.config.report.worst_classes * len(train)
+        copies = [predictions_bytes(learner, predict, facts.dataset) for learner in train if self.tested]
+        return Estimate(MEGABYTE, sum(models) + sum(copies) + shown + PAGE_BYTES, 0, max(models, default=0))
 
     def run(self, work: Work) -> Made:
         run_folder = work.folder.parent.parent

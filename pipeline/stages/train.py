@@ -12,7 +12,7 @@ import numpy as np
 from pipeline.config import OWN_ROWS, FlatHash, Heshing, LabelTree, Learner, OneVsRest, SgdLearner
 from pipeline.dataset import Dataset
 from pipeline.oracles import FileCheckpoint, PoolOracle
-from pipeline.stage import ROWS_STORE, Estimate, Facts, Made, Stage, Work, encode_step
+from pipeline.stage import CARD_BYTES, ROWS_STORE, Estimate, Facts, Made, Stage, Work, encode_step
 from tasks.fit.fit import FitResult, NoTrainingRows, fit
 from tasks.fit.linear import LinearScorer
 from tasks.fit.problem import SgdProblem
@@ -159,7 +159,8 @@ class SgdStage(TrainStage):
         task = 2 * facts.block_bytes[self.learner.rows] + 3 * model + batch + 64 * MEGABYTE
         adding = (FAN_IN + 2) * model
         tasks = self.learner.rounds * self.learner.partitions + 1
-        return Estimate(max(task, adding), 2 * model + MEGABYTE, tasks)
+        spare = 3 * model + CARD_BYTES  # two checkpoints while one is replaced, and what the tasks are told
+        return Estimate(max(task, adding), saved_bytes(self.learner, model, facts), tasks, spare)
 
     def run(self, work: Work) -> Made:
         started = time.perf_counter()
@@ -208,6 +209,15 @@ def parameter_bytes(learner: Learner, dataset: Dataset) -> int:
         return 4 * learner.n_buckets * n_levels(learner, dataset)
     columns = dataset.n_classes * (2 if isinstance(learner, LabelTree) else 1)
     return 4 * (dataset.n_features + 1) * columns
+
+
+def saved_bytes(learner: Learner, parameters: int, facts: Facts) -> int:
+    """Bytes of a model's folder, at most: parameters, class table, codebooks of the encodings that it carries."""
+    dataset = facts.dataset
+    carried = len(facts.block_bytes) - 1 if learner.tested_on != OWN_ROWS else 0
+    names = sum(len(text.encode("utf-8", "replace")) for text in (*dataset.classes.ids, *dataset.classes.names))
+    table = 2 * (names + 16 * dataset.n_classes)
+    return parameters + table + carried * 4 * dataset.n_features * 256 + CARD_BYTES
 
 
 def n_levels(learner: SgdLearner, dataset: Dataset) -> int:

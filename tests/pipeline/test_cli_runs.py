@@ -372,3 +372,22 @@ def test_status_while_another_process_runs(made: Path) -> None:
     with locked(made / RUN):
         text = succeeds("status", made / "c.toml").out
     assert f"running, process {os.getpid()} on " in text
+
+
+def test_the_disk_that_plan_names_is_an_upper_bound_and_near(made: Path, tmp_path: Path) -> None:
+    config = tmp_path / "c.toml"
+    wide = CONFIG.replace("d.zarr", str(made / "d.zarr")) + '[[train]]\nname = "hash"\nkind = "flat-hash"\nbits = 20\n'
+    config.write_text(wide)
+    plan = json.loads(succeeds("plan", config, "--json").out)
+    succeeds("run", config, *TYPED)
+    run = tmp_path / RUN
+    for step in plan["steps"]:
+        place = run / "steps" / f"{step['step']}-{step['fingerprint'][:12]}"
+        assert held(place) <= step["disk_bytes"], step
+    assert 0.3 * plan["disk_bytes"] <= held(run) <= plan["disk_bytes"]
+
+
+def held(folder: Path) -> int:
+    """Bytes that the files below a folder take on the disk; those of several names once."""
+    found = {path.stat().st_ino: path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file()}
+    return sum(found.values())
