@@ -26,11 +26,11 @@ def why_not(stage: Stage, mark: str, folder: RunFolder, changed: set[str]) -> st
 
 def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     """key: old -> new for every setting that differs."""
-    missing = "not set"
+    before, after = ({key: "not set" if value is None else value for key, value in kept.items()} for kept in (old, new))
     return [
-        f"{key}: {old.get(key, missing)} -> {new.get(key, missing)}"
-        for key in sorted(old.keys() | new.keys())
-        if old.get(key, missing) != new.get(key, missing)
+        f"{key}: {before.get(key, 'not set')} -> {after.get(key, 'not set')}"
+        for key in sorted(before.keys() | after.keys())
+        if before.get(key, "not set") != after.get(key, "not set")
     ]
 
 

@@ -132,7 +132,7 @@ def test_what_a_program_reads_is_json(tiny: Path) -> None:
     plan = json.loads(succeeds("plan", tiny / "config.toml", "--json", "-s", "tree.depth=3").out)
     actions = {step["step"]: step["action"] for step in plan["steps"]}
     assert (actions["train_ovr"], actions["train_tree"]) == ("reuse", "run")
-    assert "depth: 2 -> 3" in next(step["reason"] for step in plan["steps"] if step["step"] == "train_tree")
+    assert "depth: not set -> 3" in next(step["reason"] for step in plan["steps"] if step["step"] == "train_tree")
     assert json.loads(succeeds("status", run, "--json").out)["state"] == "finished"
     assert json.loads(succeeds("check", tiny / "config.toml", "--json").out)["errors"] == []
     assert "numpy" in json.loads(succeeds("doctor", "--json").out)

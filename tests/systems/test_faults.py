@@ -25,7 +25,7 @@ from pipeline import cluster as watched
 from pipeline.errors import ClusterLost, ClusterMismatch
 from pipeline.ingest import ingest
 from pipeline.lock import locked
-from pipeline.plan import DiskTooSmall
+from pipeline.resources import DiskTooSmall
 from pipeline.pool import SerialPool
 from pipeline.profile import ProfileError, load_profile
 from pipeline.run_check import run_problems
