@@ -1,9 +1,10 @@
 """The comparison on real data: every system through the command line, beside scikit-learn's LinearSVC on the same rows.
 
-    python tests/bench/real_data.py SHARED/data FOLDER [--sets clinc-sparse clinc-dense tiny] [--no-svm]
+    python tests/bench/real_data.py SHARED/data FOLDER [--sets clinc-sparse clinc-dense tiny] [--seeds 0 1 2] [--no-svm]
 
 LinearSVC learns from the dataset's training rows; its C is chosen on the validation rows, as ours are never needed for
-one-vs-rest. Prints the table of `labelgrove run` and LinearSVC's validation and test accuracy for every C.
+one-vs-rest. Prints the table of `labelgrove run` for every seed, the models' means over the seeds, and LinearSVC's
+validation and test accuracy for every C.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ SETS = {
 GRID = (0.001, 0.01, 0.1, 1.0, 10.0)
 
 
-def config_text(name: str, bits: int, subquantizers: int | None, levels: int) -> str:
+def config_text(name: str, seed: int, bits: int, subquantizers: int | None, levels: int) -> str:
     """One-vs-rest, both hash learners at the same parameter bytes, label trees on rows and on codes."""
     tree = '[[train]]\nname = "tree"\nkind = "label-tree"\n'
-    text = f'name = "{name}"\n[data]\npath = "{name}.zarr"\n'
+    text = f'name = "{name}-{seed}"\nseed = {seed}\n[data]\npath = "{name}.zarr"\n'
     if subquantizers:
         text += f'[[encode]]\nname = "pq"\nkind = "pq"\nsubquantizers = {subquantizers}\n'
         tree += '[[train]]\nname = "tree-pq"\nkind = "label-tree"\nrows = "pq"\ntest_rows = "x"\n'
@@ -89,11 +90,22 @@ def compare_svm(name: str, dataset: Dataset, grid: list[float]) -> None:
     print(f"  LinearSVC {name}: chosen C={best[2]}, test {best[1]:.4f}")
 
 
+def run(name: str, seed: int, dataset: Dataset, folder: Path, scheduler: str) -> dict[str, tuple[float, float]]:
+    """Top-1 accuracy and hierarchical error of every model."""
+    assert dataset.taxonomy is not None
+    config = folder / f"{name}-{seed}.toml"
+    config.write_text(config_text(name, seed, *SETS[name][4:], levels=dataset.taxonomy.n_levels))
+    labelgrove("run", str(config), "--scheduler", scheduler)
+    metrics = json.loads((folder / "runs" / f"{name}-{seed}" / "metrics.json").read_text())["models"]
+    return {model: (values["top1"], values["hier_err"]) for model, values in metrics.items()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS))
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--no-svm", action="store_true")
     parser.add_argument("--grid", nargs="+", type=float, default=list(GRID))
     parser.add_argument("--scheduler", default="local")
@@ -101,14 +113,11 @@ def main() -> None:
     given.folder.mkdir(parents=True, exist_ok=True)
     for name in given.sets:
         dataset = make_dataset(name, given.data, given.folder)
-        assert dataset.taxonomy is not None
-        config = given.folder / f"{name}.toml"
-        config.write_text(config_text(name, *SETS[name][4:], levels=dataset.taxonomy.n_levels))
-        labelgrove("run", str(config), "--scheduler", given.scheduler)
-        metrics = json.loads((given.folder / "runs" / name / "metrics.json").read_text())["models"]
-        for model, values in metrics.items():
-            share = values["top1"] / metrics["ovr"]["top1"]
-            print(f"  {name} {model}: {values['top1']:.4f}, {share:.1%} of ovr, hier {values['hier_err']:.4f}")
+        found = [run(name, seed, dataset, given.folder, given.scheduler) for seed in given.seeds]
+        means = {model: np.mean([values[model] for values in found], axis=0) for model in found[0]}
+        for model, (top1, hierarchical) in means.items():
+            share = top1 / means["ovr"][0]
+            print(f"  {name} {model}: {top1:.4f}, {share:.1%} of ovr, hierarchical error {hierarchical:.4f}")
         if not given.no_svm:
             compare_svm(name, dataset, given.grid)
 
