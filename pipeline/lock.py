@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -17,9 +18,11 @@ from typing import Any
 import psutil
 
 from pipeline.errors import RunLocked
+from pipeline.last_resort import FileAccess
 from tasks.files import beside, disk_room
 
 HEARTBEAT_SECONDS = 5.0
+NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
 STALE_SECONDS = 60.0  # a lock of another host counts as left behind after this long without a heartbeat
 
 
@@ -27,12 +30,18 @@ STALE_SECONDS = 60.0  # a lock of another host counts as left behind after this 
 def locked(folder: Path) -> Iterator[str]:
     """Hold the folder's lock; yields a message when a lock left behind was taken over, else "".
 
-    Raises RunLocked when a live process holds it.
+    Raises RunLocked when a live process holds it, FileAccess when the folder cannot be written.
     """
     made = [place for place in (folder, *folder.parents) if not place.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / "lock.json"
-    message = _take(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        message = _take(path)
+    except OSError as error:
+        if error.errno not in NOT_ALLOWED:
+            raise
+        what = f"the run folder cannot be written: {error.strerror}"
+        raise FileAccess(what, str(folder), "make it writable, or give another --runs folder") from None
     stop = threading.Event()
     beat = threading.Thread(target=_beat, args=(path, stop), name="run-lock", daemon=True)
     beat.start()

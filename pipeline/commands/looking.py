@@ -50,7 +50,8 @@ def find_run(path: Path, runs: Path | None = None) -> FoundRun:
     if path.is_file():
         folder = RunFolder(run_path(name_of(path), path.parent, runs))
         manifest = manifest_of(folder, f"{path} has not been run yet", f"type `labelgrove run {path}`")
-        changed = "" if kept_begins_with(folder, path) else f"{path} has changed since this run"
+        other = f"{path} is not what this run was asked for: it has changed, or another config has its name"
+        changed = "" if kept_begins_with(folder, path) else other
         return FoundRun(folder, manifest, changed)
     what = "this is no run folder" if path.exists() else "there is no such file or folder"
     hint = "give the config, or the folder that `run` has printed: runs/NAME"
@@ -109,7 +110,8 @@ def status(run: Path, *, runs: Path | None = None, as_json: bool = False) -> dic
     found = find_run(run, runs)
     state = state_of(found.folder, found.manifest)
     results = results_of(found.folder, found.manifest)
-    notes = [note for note in (found.changed, results.text(), results.stale_text()) if note]
+    told = results.text() if results.state == "earlier" else ""
+    notes = [note for note in (found.changed, told, results.stale_text()) if note]
     sys.stdout.write(json.dumps(state, indent=1) + "\n" if as_json else _status_text(state, notes))
     return state
 

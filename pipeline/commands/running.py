@@ -22,6 +22,7 @@ from pipeline.report.numbers import seconds
 from pipeline.report.table import print_table
 from pipeline.resources import free_bytes, refusals, worker_bytes
 from pipeline.runner import RunResult, run_config
+from pipeline.store import MANIFEST
 from pipeline.systems import stages_of
 from tasks.errors import LabelgroveError, ResourceError, UsageError
 
@@ -31,10 +32,19 @@ class DatasetMissing(UsageError):
 
 
 def load(config: Path, overrides: Sequence[str]) -> LoadedConfig:
-    """The config, once its dataset is known to be there. Raises ConfigError, DatasetMissing."""
+    """The config, once its dataset is known to be there. Raises ConfigError, DatasetMissing, UsageError."""
+    _refuse_kept(config)
     loaded = load_config(config, tuple(overrides))
     check_dataset_is_there(loaded.dataset_path)
     return loaded
+
+
+def _refuse_kept(config: Path) -> None:
+    """A run folder and its copy of the config are results: a run of them would lie within them."""
+    folder = config if config.is_dir() else config.absolute().parent
+    if (folder / MANIFEST).is_file():
+        hint = "give the config that it was made from, or copy config.toml (and the -s at its end) to another folder"
+        raise UsageError("this is a run folder, or in one", str(config), hint)
 
 
 def check_dataset_is_there(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -146,7 +147,7 @@ def test_an_interrupted_publication_leaves_no_results_rather_than_mixed_ones(fol
 def test_a_model_that_the_config_has_no_more_is_named_and_cleaned(folder: Path) -> None:
     config = folder / "c.toml"
     config.write_text(CONFIG.replace('name = "ovr"', 'name = "flat"'))
-    assert "has changed since this run" in succeeds("status", config).out
+    assert "is not what this run was asked for" in succeeds("status", config).out
     succeeds("run", config, *TYPED)
     stale = "models/ and predictions/ still hold ovr of an earlier config"
     assert stale in succeeds("status", config).out
@@ -305,6 +306,35 @@ def test_a_broken_manifest_is_mended_as_the_hint_says(folder: Path, text: str) -
         assert (said.code, "type the same `labelgrove run` again" in said.err) == (4, True)
     assert "0 of 8 steps run, 8 reused" in succeeds("run", config, *TYPED).err
     assert "every digest holds" in succeeds("verify", folder / RUN).out
+
+
+def test_a_run_folder_that_cannot_be_written_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", "x")
+
+    monkeypatch.setattr("pipeline.lock._take", refuse)
+    for command in (("run", folder / "c.toml", *TYPED), ("clean", folder / "c.toml", "-s", "tree.depth=1", "--yes")):
+        said = labelgrove(*command)
+        assert said.code == 2
+        assert f"FileAccess: the run folder cannot be written: Read-only file system [{folder / RUN}]" in said.err
+    succeeds("status", folder / RUN)
+
+
+@pytest.mark.parametrize("place", [RUN, RUN / "config.toml"])
+@pytest.mark.parametrize("command", ["run", "plan", "clean"])
+def test_a_run_folder_is_no_config(folder: Path, command: str, place: Path) -> None:
+    before = snapshot(folder)
+    said = labelgrove(command, folder / place)
+    assert (said.code, "UsageError: this is a run folder, or in one" in said.err) == (2, True)
+    assert snapshot(folder) == before
+
+
+def test_two_configs_of_one_name_are_told_apart(folder: Path) -> None:
+    other = folder / "other.toml"
+    other.write_text(CONFIG.replace("depth = 2", "depth = 1"))
+    assert "other.toml is not what this run was asked for" in succeeds("status", other).out
+    assert "other.toml is not what this run was asked for" in succeeds("report", other).err
+    assert reason(succeeds("plan", other), "train_tree").startswith("depth: 2 -> 1")
 
 
 def test_a_run_folder_of_a_newer_format_is_left_alone(folder: Path) -> None:

@@ -25,9 +25,9 @@ from pipeline import cluster as watched
 from pipeline.errors import ClusterLost, ClusterMismatch
 from pipeline.ingest import ingest
 from pipeline.lock import locked
-from pipeline.resources import DiskTooSmall
 from pipeline.pool import SerialPool
 from pipeline.profile import ProfileError, load_profile
+from pipeline.resources import DiskTooSmall
 from pipeline.run_check import run_problems
 from pipeline.store import UNFINISHED, RunFolder
 from tasks.calls import publish

@@ -71,7 +71,7 @@ def test_a_trees_depth_reruns_that_tree_alone_and_going_back_reruns_the_report(c
     plan = plan_of(copied)
     found = {name: step["reason"] for name, step in plan.items() if step["action"] == "run"}
     assert list(found) == ["train_tree", "predict_tree", "evaluate_tree", "report"]
-    assert found["train_tree"] == "depth: None -> 3"
+    assert found["train_tree"] == "depth: not set -> 3"
     assert found["predict_tree"] == "train_tree changes"
     assert found["evaluate_tree"] == "train_tree changes; predict_tree changes"
     assert {step["reason"] for name, step in plan.items() if name not in found} == {"finished, digests hold"}
