@@ -22,9 +22,11 @@ import pyarrow as pa
 import pytest
 
 from pipeline import cluster as watched
+from pipeline.config import load_config
 from pipeline.errors import ClusterLost, ClusterMismatch
 from pipeline.ingest import ingest
 from pipeline.lock import locked
+from pipeline.plan import make_plan
 from pipeline.pool import SerialPool
 from pipeline.profile import ProfileError, load_profile
 from pipeline.resources import DiskTooSmall
@@ -283,7 +285,15 @@ def test_a_disk_that_is_too_small_is_refused_before_anything_runs(
         run_here(config, runs=runs)
     assert caught.value.exit_code == 5
     assert caught.value.where == str(runs / "small")
-    assert [path.name for path in runs.rglob("*")] == ["small"]  # the folder of the lock, which is gone again
+    assert list(runs.rglob("*")) == []
+
+
+def test_a_disk_of_the_size_that_plan_names_is_large_enough(
+    dataset: Path, expected: dict[str, str], tmp_path: Path, small_disk: Callable[[str], Path]
+) -> None:
+    config = write_config(tmp_path, dataset)
+    need = make_plan(load_config(config)).disk_bytes
+    same(expected, run_here(config, runs=small_disk(str(need + (64 << 10)))))  # and the lock
 
 
 def test_shared_arrays_that_do_not_fit_are_a_named_error(small_disk: Callable[[str], Path]) -> None:
@@ -300,11 +310,11 @@ def test_a_worker_that_is_too_small_is_refused_before_anything_runs(dataset: Pat
     arguments = (config, "--scheduler", "local:2", "--memory", "200 MiB")
     ended = labelgrove("run", *arguments)
     assert ended.code == 5
-    for words in ("MemoryTooSmall", "it has 200.0 MiB", "encode_pq", "--memory"):
+    for words in ("MemoryTooSmall", "a worker of 200.0 MiB", "encode_pq", "--memory"):
         assert words in ended.err
-    assert not (tmp_path / RUN / "manifest.json").exists()
+    assert not (tmp_path / RUN).exists()
     said = labelgrove("plan", *arguments)
-    assert "`run` will refuse" in said.out
+    assert (said.code, said.err) == (5, ended.err)
 
 
 # ---- schedulers that are somebody else's -------------------------------------------------------------------------
