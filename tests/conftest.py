@@ -6,14 +6,42 @@ A runner in the background of a shell ignores interruptions, and all it starts w
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 
+import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
 settings.register_profile("labelgrove", deadline=None, print_blob=True)  # deadlines would time the JIT and the machine
 settings.load_profile("labelgrove")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+    """small_disk("2m") mounts a folder of that size, or gives it another size."""
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("only root may mount a disk of its own")
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted: list[str] = []
+
+    def sized(size: str) -> Path:
+        options = f"remount,size={size}" if mounted else f"size={size}"
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", place], capture_output=True, check=False)
+        if done.returncode and not mounted:
+            pytest.skip(f"cannot mount a tmpfs here: {done.stderr.decode().strip()}")
+        assert done.returncode == 0
+        mounted.append(size)
+        return place
+
+    yield sized
+    if mounted:
+        subprocess.run(["umount", "-l", place], check=True)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,29 +13,6 @@ from tests.pipeline.cli_caller import gaussian, labelgrove, succeeds, write_sour
 from tests.pipeline.test_cli_predict import random_model
 
 N_FEATURES, N_CLASSES = 32, 40
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
-    """small_disk("2m") mounts a folder of that size, or gives it another size."""
-    if os.geteuid() != 0 or shutil.which("mount") is None:
-        pytest.skip("only root may mount a disk of its own")
-    place = tmp_path / "disk"
-    place.mkdir()
-    mounted: list[str] = []
-
-    def sized(size: str) -> Path:
-        options = f"remount,size={size}" if mounted else f"size={size}"
-        done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", place], capture_output=True, check=False)
-        if done.returncode and not mounted:
-            pytest.skip(f"cannot mount a tmpfs here: {done.stderr.decode().strip()}")
-        assert done.returncode == 0
-        mounted.append(size)
-        return place
-
-    yield sized
-    if mounted:
-        subprocess.run(["umount", "-l", place], check=True)
 
 
 def source_of(folder: Path, kind: str) -> Path:

@@ -6,12 +6,11 @@ import importlib.metadata
 import json
 import multiprocessing
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -226,29 +225,6 @@ def listening(process: psutil.Process) -> list[int]:
 
 
 # ---- full disks and too little memory ----------------------------------------------------------------------------
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
-    """small_disk("2m") mounts a folder of that size, or gives it another size."""
-    if os.geteuid() != 0 or shutil.which("mount") is None:
-        pytest.skip("only root may mount a disk of its own")
-    place = tmp_path / "disk"
-    place.mkdir()
-    mounted: list[str] = []
-
-    def sized(size: str) -> Path:
-        options = f"remount,size={size}" if mounted else f"size={size}"
-        done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", place], capture_output=True, check=False)
-        if done.returncode and not mounted:
-            pytest.skip(f"cannot mount a tmpfs here: {done.stderr.decode().strip()}")
-        assert done.returncode == 0
-        mounted.append(size)
-        return place
-
-    yield sized
-    if mounted:
-        subprocess.run(["umount", "-l", place], check=True)
 
 
 def test_a_full_disk_is_named_and_more_room_continues(
