@@ -49,7 +49,9 @@ class Learner(Section):
 
     name: Name = Field(description="the model's folder and its name in the report")
     rows: str = Field(OWN_ROWS, description='what it learns from: "x" or an encoding')
-    test_rows: str | None = Field(None, description="what it is tested on; default: as `rows`")
+    test_rows: str | None = Field(
+        None, description="what it is tested on, and validation rows are of; default: as `rows`"
+    )
 
     @property
     def tested_on(self) -> str:
