@@ -14,7 +14,7 @@ from typing import Any
 
 from pipeline.errors import ClusterLost, ClusterMismatch, TaskFailed, TaskKilled
 from pipeline.mending import mend
-from pipeline.profile import Profile
+from pipeline.profile import HEAP_KEPT_BYTES, Profile
 from tasks.errors import LabelgroveError
 from tasks.worker import versions
 
@@ -198,7 +198,7 @@ DASK_CONFIG = {
     "distributed.scheduler.no-workers-timeout": f"{NO_WORKERS_SECONDS:.0f}s",
     "distributed.nanny.pre-spawn-environ": {
         # Dask's own 64 KiB makes the kernel hand out and take back every temporary array of a batch, page by page.
-        "MALLOC_TRIM_THRESHOLD_": 128 << 20,
+        "MALLOC_TRIM_THRESHOLD_": HEAP_KEPT_BYTES,
         "MALLOC_MMAP_THRESHOLD_": 32 << 20,
         "OMP_NUM_THREADS": 1,
         "MKL_NUM_THREADS": 1,

@@ -14,7 +14,7 @@ from pipeline.choice import EVERYTHING, Choice, model_of, without
 from pipeline.config import OWN_ROWS, LoadedConfig, RunConfig
 from pipeline.dataset import Dataset
 from pipeline.errors import OtherRun
-from pipeline.profile import Profile
+from pipeline.profile import HEAP_KEPT_BYTES, Profile
 from pipeline.published import REPORT, AskedStep, config_changes
 from pipeline.reasons import why_not
 from pipeline.stage import Asked, Estimate, Facts, Stage, fingerprints
@@ -22,7 +22,7 @@ from pipeline.store import Done, RunFolder, read_manifest
 from tasks.errors import LabelgroveError
 from tasks.io import nonzeros_of
 
-IDLE_WORKER_BYTES = 320 << 20  # a worker process with everything imported and compiled, measured
+IDLE_WORKER_BYTES = (320 << 20) + HEAP_KEPT_BYTES  # a process with everything imported and compiled, measured
 CACHE_SHARE, MOST_CACHE, LEAST_CACHE = 4, 1 << 30, 16 << 20  # rows kept: a quarter of what a worker may hold
 SAFE_SHARE = 0.9  # of a worker's limit: Dask pauses and kills near it
 

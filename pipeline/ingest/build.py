@@ -18,7 +18,7 @@ from pipeline.ingest.labels import LabelsLike
 from pipeline.ingest.layout import choose_block_rows, order_rows
 from pipeline.ingest.parts import Given, Parts, Reading, SourceLike, given_parts, open_sources, optional_part
 from pipeline.ingest.place import made_whole
-from pipeline.ingest.scan import Scan, notes_of, refuse_non_finite, scan
+from pipeline.ingest.scan import Scan, notes_of, refuse_non_finite, refuse_vanishing, scan
 from pipeline.ingest.source import Source
 from pipeline.ingest.splits import SplitLike, check_fraction, draw_split, read_split, shares_of
 from pipeline.ingest.taxonomy_file import read_taxonomy
@@ -260,6 +260,7 @@ def _scan(parts: Parts, dtype: str, on_nonfinite: str, meter: _Meter) -> tuple[A
     scans = [scan(source, dtype, meter) for source in parts.sources]
     if on_nonfinite == REFUSE:
         refuse_non_finite(scans)
+    refuse_vanishing(scans, dtype)
     kept = np.ones(parts.n_rows, bool)
     for offset, found in zip(parts.offsets, scans, strict=False):
         kept[offset + np.array(found.bad_rows, np.int64)] = False

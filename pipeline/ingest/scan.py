@@ -18,6 +18,10 @@ LARGEST = {  # of a stored value; in float32 its square must be finite too, norm
     "float32": float(np.sqrt(np.finfo(np.float32).max)),
     "float16": float(np.finfo(np.float16).max),
 }
+SMALLEST = {  # that the largest value of all may be: below it, all squares or all values would be stored as 0
+    "float32": float(np.sqrt(np.finfo(np.float32).tiny)),
+    "float16": float(np.finfo(np.float16).smallest_subnormal),
+}
 
 
 @dataclass
@@ -28,6 +32,7 @@ class Scan:
     bad_values: int = 0
     bad_places: list[str] = field(default_factory=list)
     zero_rows: int = 0
+    peak: float = 0.0  # the largest finite absolute value
 
 
 def scan(source: Source, dtype: str, tick: Callable[[int], None] | None = None) -> Scan:
@@ -42,6 +47,7 @@ def scan(source: Source, dtype: str, tick: Callable[[int], None] | None = None) 
         if too_large.size:
             raise _too_large(source, start + int(too_large[0]), float(peaks[too_large[0]]), dtype)
         found.zero_rows += int(np.count_nonzero(peaks == 0))
+        found.peak = max(found.peak, float(peaks[np.isfinite(peaks)].max(initial=0.0)))
         if tick:
             tick(rows.n_rows)
     return found
@@ -84,6 +90,14 @@ def _note_row(found: Scan, source: Source, row: int, content: tuple[Array, Array
 def _too_large(source: Source, row: int, peak: float, dtype: str) -> FeatureRange:
     what = f"a value of size {peak:g} is too large: up to {LARGEST[dtype]:.3g} can be used in {dtype}"
     return FeatureRange(what, source.place(row), "scale the features, or check where such values come from")
+
+
+def refuse_vanishing(scans: list[Scan], dtype: str) -> None:
+    """Raise FeatureRange when there are values, but all of them are too small to compute with in `dtype`."""
+    peak = max((found.peak for found in scans), default=0.0)
+    if 0.0 < peak < SMALLEST[dtype]:
+        what = f"the largest of all values is {peak:g}: it must be at least {SMALLEST[dtype]:.3g} in {dtype}"
+        raise FeatureRange(what, "", "scale the features, or check where such values come from")
 
 
 def refuse_non_finite(scans: list[Scan], hint: str = "leave such rows out with --on-nonfinite drop-row") -> None:

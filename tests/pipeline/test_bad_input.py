@@ -104,6 +104,12 @@ def test_values_that_would_overflow_are_named(refused, value, dtype):
     refused(errors.FeatureRange, "row 5", f"{abs(value):g}", source=matrix, dtype=dtype)
 
 
+@pytest.mark.parametrize(("scale", "dtype"), [(1e-30, None), (1e-10, "float16")])
+def test_values_that_would_vanish_are_refused(refused, scale, dtype):
+    matrix = X.astype(np.float64) * scale
+    refused(errors.FeatureRange, "the largest of all values is", "scale the features", source=matrix, dtype=dtype)
+
+
 @pytest.mark.parametrize("body", ["dense", "csr"])
 def test_large_values_that_fit_are_kept(tmp_path, body):
     matrix = X.copy()
