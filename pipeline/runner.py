@@ -30,7 +30,7 @@ from pipeline.profile import Profile
 from pipeline.resources import check_resources
 from pipeline.stage import Asked, Work
 from pipeline.store import FORMAT, MANIFEST, VERSION, Done, RunFolder, file_digest, plain, write_sealed, write_text
-from pipeline.task_table import TASKS, append_receipts
+from pipeline.task_table import TASKS, append_receipts, receipts_hold
 from tasks.calls import Receipt
 from tasks.errors import ResourceError
 from tasks.files import disk_room
@@ -93,6 +93,8 @@ def run_config(
         _begin(plan)
         with _recorded(folder):
             done = _run_steps(plan, profile, memory, view)
+        if not receipts_hold(folder / TASKS):  # nothing ran that would have begun it anew
+            append_receipts(folder / TASKS, "", "", ())
         folder.sweep()
         _write_manifest(plan, done)
     return RunResult(folder, plan, done, memory, time.perf_counter() - started)
