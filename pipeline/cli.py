@@ -348,7 +348,9 @@ def main(arguments: list[str] | None = None) -> None:
     except Exception as error:
         code = _usage(error) or report_error(named(error))
     if code == INTERRUPTED:  # typer turns Ctrl-C and SIGTERM into this code
-        say("interrupted; the same command continues where it stopped")
+        typed = sys.argv[1:] if arguments is None else arguments
+        goes_on = typed[:1] in (["run"], ["demo"])
+        say(f"interrupted; the same command {'continues where it stopped' if goes_on else 'begins anew'}")
     if code:
         sys.exit(code)
 

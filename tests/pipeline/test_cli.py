@@ -199,7 +199,7 @@ def test_an_interrupted_command_says_so_and_ends_with_130(tmp_path: Path, number
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (130, "")
-    assert done.stderr == "interrupted; the same command continues where it stopped\n"
+    assert done.stderr == "interrupted; the same command begins anew\n"
 
 
 def test_an_interrupted_run_continues(tiny: Path, tmp_path: Path) -> None:
