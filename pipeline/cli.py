@@ -11,6 +11,7 @@ import io
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -334,6 +335,8 @@ def doctor(json: AsJson = False) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Entry point: every error becomes one message and its exit code (LABELGROVE_DEBUG=1 shows tracebacks)."""
     signal.signal(signal.SIGTERM, _interrupt)
+    if sys.unraisablehook is sys.__unraisablehook__:
+        sys.unraisablehook = _interrupt_again
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a name that the terminal cannot show must not end a command
             stream.reconfigure(errors="backslashreplace")
@@ -357,6 +360,16 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _interrupt(signum: int, frame: Any) -> None:  # noqa: ARG001
     raise KeyboardInterrupt
+
+
+def _interrupt_again(swallowed: sys.UnraisableHookArgs) -> None:
+    """An interruption that came while an object was being deleted is lost to the program: it is made again."""
+    if isinstance(swallowed.exc_value, KeyboardInterrupt):
+        again = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGTERM))
+        again.daemon = True
+        again.start()
+    else:
+        sys.__unraisablehook__(swallowed)
 
 
 def _usage(error: Exception) -> int:

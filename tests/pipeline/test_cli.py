@@ -190,6 +190,24 @@ def test_too_little_memory_is_refused_before_anything_runs(tiny: Path, tmp_path:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_interruption_within_a_destructor_is_not_lost(tmp_path: Path) -> None:
+    script = (
+        "import os, signal, time, pipeline.commands\n"
+        "class Held:\n"
+        "    def __del__(self):\n"
+        "        os.kill(os.getpid(), signal.SIGTERM)\n"
+        "        time.sleep(0.2)\n"
+        "def doctor(**_):\n"
+        "    Held()\n"
+        "    time.sleep(50)\n"
+        "pipeline.commands.doctor = doctor\n"
+        "from pipeline.cli import main\nmain(['doctor'])\nprint('went on')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=40)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "interrupted; the same command begins anew\n"
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_command_says_so_and_ends_with_130(tmp_path: Path, number: int) -> None:
     script = (
