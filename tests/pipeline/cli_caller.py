@@ -53,7 +53,7 @@ def snapshot(folder: Path) -> dict[str, tuple[int, int]]:
     }
 
 
-def refused(folder: Path, code: int, error: str, *words: str, by: tuple[object, ...]) -> Said:
+def assert_refused(folder: Path, code: int, error: str, *words: str, by: tuple[object, ...]) -> Said:
     """The command ends with this code and names this error and these words; the folder is as it was before."""
     before = snapshot(folder)
     said = labelgrove(*by)

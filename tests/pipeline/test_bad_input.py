@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from pipeline.ingest import errors, ingest
 from pipeline.ingest.svmlight import parse_line
 from tasks.errors import InputError, LabelgroveError, ParamError
+from tasks.io import read_rows
 from tests.strategies import NASTY_NAMES
 
 X = np.random.default_rng(0).standard_normal((12, 3)).astype(np.float32)
@@ -25,7 +26,7 @@ Y = np.arange(12) % 3
 
 
 @pytest.fixture
-def refused(tmp_path, monkeypatch):
+def assert_refused(tmp_path, monkeypatch):
     """Calls ingest in an empty folder, expects the error, and checks its words and what is left behind."""
     monkeypatch.chdir(tmp_path)
 
@@ -67,54 +68,59 @@ def with_values(**places) -> np.ndarray:
 # ---- features ----------------------------------------------------------------------------------------------------
 
 
-def test_nan_and_infinity_are_named_with_rows_and_columns(refused):
-    refused(errors.NonFiniteFeature, "2 values in 2 rows", "row 7: columns 1 (nan)", "row 9: columns 2 (inf)",
+def test_nan_and_infinity_are_named_with_rows_and_columns(assert_refused):
+    assert_refused(errors.NonFiniteFeature, "2 values in 2 rows", "row 7: columns 1 (nan)", "row 9: columns 2 (inf)",
             source=with_values(nan=(7, 1), inf=(9, 2)))  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-def test_non_finite_values_of_any_type_and_part_are_found(refused, dtype):
+def test_non_finite_values_of_any_type_and_part_are_found(assert_refused, dtype):
     matrix = with_values(minus=(4, 0)).astype(dtype)
-    refused(errors.NonFiniteFeature, "row 4", "-inf", test_source=matrix, test_labels=Y)
+    assert_refused(errors.NonFiniteFeature, "row 4", "-inf", test_source=matrix, test_labels=Y)
 
 
-def test_non_finite_values_name_the_shard(refused):
+def test_non_finite_values_name_the_shard(assert_refused):
     save("a.npy", X[:5])
     save("b.npy", with_values(nan=(7, 1))[5:])
-    refused(errors.NonFiniteFeature, "row 7 (row 2 of b.npy)", source=["a.npy", "b.npy"])
+    assert_refused(errors.NonFiniteFeature, "row 7 (row 2 of b.npy)", source=["a.npy", "b.npy"])
 
 
-def test_non_finite_sparse_values_name_their_column(refused):
+def test_non_finite_sparse_values_name_their_column(assert_refused):
     matrix = scipy.sparse.csr_matrix(np.diag(np.arange(1.0, 13)))
     matrix.data[6] = np.nan
-    refused(errors.NonFiniteFeature, "row 6: columns 6 (nan)", source=matrix)
+    assert_refused(errors.NonFiniteFeature, "row 6: columns 6 (nan)", source=matrix)
 
 
-def test_long_lists_of_rows_are_cut(refused):
-    error = refused(errors.NonFiniteFeature, "36 values in 12 rows", "and 2 more rows", source=X * np.nan)
+def test_long_lists_of_rows_are_cut(assert_refused):
+    error = assert_refused(errors.NonFiniteFeature, "36 values in 12 rows", "and 2 more rows", source=X * np.nan)
     assert len(error.where) < 1000
 
 
 @pytest.mark.parametrize(
     ("value", "dtype"), [(1e30, None), (-3e38, None), (1e5, "float16"), (1e200, None)], ids=lambda value: str(value)
 )
-def test_values_that_would_overflow_are_named(refused, value, dtype):
+def test_values_that_would_overflow_are_named(assert_refused, value, dtype):
     matrix = X.astype(np.float64)
     matrix[5, 1] = value
-    refused(errors.FeatureRange, "row 5", f"{abs(value):g}", source=matrix, dtype=dtype)
+    assert_refused(errors.FeatureRange, "row 5", f"{abs(value):g}", source=matrix, dtype=dtype)
 
 
 @pytest.mark.parametrize(("scale", "dtype"), [(1e-30, None), (1e-10, "float16")])
-def test_values_that_would_vanish_are_refused(refused, scale, dtype):
+def test_values_that_would_vanish_are_refused(assert_refused, scale, dtype):
     matrix = X.astype(np.float64) * scale
-    refused(errors.FeatureRange, "the largest of all values is", "scale the features", source=matrix, dtype=dtype)
+    assert_refused(
+        errors.FeatureRange, "the largest of all values is", "scale the features", source=matrix, dtype=dtype
+    )
 
 
 @pytest.mark.parametrize("body", ["dense", "csr"])
 def test_large_values_that_fit_are_kept(tmp_path, body):
     matrix = X.copy()
     matrix[0, 0] = 1e18
-    ingest(scipy.sparse.csr_matrix(matrix) if body == "csr" else matrix, tmp_path / "d", labels=Y).verify()
+    dataset = ingest(scipy.sparse.csr_matrix(matrix) if body == "csr" else matrix, tmp_path / "d", labels=Y)
+    dataset.verify()
+    stored = max(float(read_rows(block).to_array().max()) for block in dataset.blocks())
+    assert stored == np.float32(1e18)
 
 
 @pytest.mark.parametrize(
@@ -122,16 +128,16 @@ def test_large_values_that_fit_are_kept(tmp_path, body):
     [X.astype(object), X.astype(complex), X.astype(str), np.zeros(12, [("a", "f4")]), X.astype("M8[s]")],
     ids=lambda matrix: str(matrix.dtype),
 )
-def test_features_that_are_no_numbers(refused, matrix):
-    refused(errors.FeatureDtype, source=matrix)
+def test_features_that_are_no_numbers(assert_refused, matrix):
+    assert_refused(errors.FeatureDtype, source=matrix)
 
 
-def test_an_object_array_on_disk_is_never_unpickled(refused, tmp_path):
+def test_an_object_array_on_disk_is_never_unpickled(assert_refused, tmp_path):
     save("x.npy", np.array([Trap(tmp_path / "sprung")] * 12), allow_pickle=True)
-    refused(errors.FeatureDtype, "x.npy", "objects", source="x.npy")
+    assert_refused(errors.FeatureDtype, "x.npy", "objects", source="x.npy")
     np.savez("x.npz", x=np.array([Trap(tmp_path / "sprung")] * 12))
-    refused(errors.FeatureDtype, "x.npz", "member x.npy", source="x.npz")
-    refused(errors.LabelDtype, "x.npy", "astype(str)", labels="x.npy")
+    assert_refused(errors.FeatureDtype, "x.npz", "member x.npy", source="x.npz")
+    assert_refused(errors.LabelDtype, "x.npy", "astype(str)", labels="x.npy")
     assert not (tmp_path / "sprung").exists()
 
 
@@ -147,92 +153,92 @@ class Trap:
 
 @pytest.mark.parametrize("name", ["x.pkl", "x.joblib", "x.pt", "x.npy", "x.txt"])
 @pytest.mark.parametrize("option", ["source", "labels", "classes", "split", "taxonomy"])
-def test_pickles_are_refused_under_any_name_and_never_tried(refused, tmp_path, name, option):
+def test_pickles_are_refused_under_any_name_and_never_tried(assert_refused, tmp_path, name, option):
     Path(name).write_bytes(pickle.dumps(Trap(tmp_path / "sprung")))
-    refused(errors.UnsafeFormat, name, **{option: name})
+    assert_refused(errors.UnsafeFormat, name, **{option: name})
     assert not (tmp_path / "sprung").exists()
 
 
 @pytest.mark.parametrize("shape", [(12,), (12, 3, 1), (12, 0), ()], ids=str)
-def test_features_that_are_no_matrix(refused, shape):
+def test_features_that_are_no_matrix(assert_refused, shape):
     save("x.npy", np.zeros(shape, np.float32))
-    refused(errors.FeatureShape, "x.npy", str(shape), source="x.npy")
+    assert_refused(errors.FeatureShape, "x.npy", str(shape), source="x.npy")
 
 
-def test_no_rows_at_all(refused):
-    refused(errors.OneClassData, "none", source=X[:0], labels=[])
+def test_no_rows_at_all(assert_refused):
+    assert_refused(errors.OneClassData, "none", source=X[:0], labels=[])
     save("x.npy", X[:0])
     save("y.npy", X[:0])
-    refused(errors.FeatureShape, "no shard has any rows", source=["x.npy", "y.npy"], labels=[])
+    assert_refused(errors.FeatureShape, "no shard has any rows", source=["x.npy", "y.npy"], labels=[])
 
 
-def test_columns_that_differ(refused):
-    refused(errors.ColumnMismatch, "3 columns", "has 2", test_source=X[:, :2], test_labels=Y)
+def test_columns_that_differ(assert_refused):
+    assert_refused(errors.ColumnMismatch, "3 columns", "has 2", test_source=X[:, :2], test_labels=Y)
     save("a.npy", X)
     save("b.npy", X[:, :2])
-    refused(errors.ColumnMismatch, "a.npy has 3 columns and b.npy has 2", source=["a.npy", "b.npy"])
-    refused(errors.ColumnMismatch, "dense", "csr", test_source=scipy.sparse.csr_matrix(X), test_labels=Y)
+    assert_refused(errors.ColumnMismatch, "a.npy has 3 columns and b.npy has 2", source=["a.npy", "b.npy"])
+    assert_refused(errors.ColumnMismatch, "dense", "csr", test_source=scipy.sparse.csr_matrix(X), test_labels=Y)
 
 
 # ---- files -------------------------------------------------------------------------------------------------------
 
 
-def test_files_that_are_not_there(refused):
-    refused(errors.SourceMissing, "nothing.npy", source="nothing.npy")
-    refused(errors.SourceMissing, "shards/*.npy", source="shards/*.npy")
-    refused(errors.SourceMissing, "nothing.npy", labels="nothing.npy")
-    refused(errors.ClassTableFormat, "nothing.json", classes="nothing.json")
-    refused(errors.TaxonomyFormat, "nothing.tsv", taxonomy="nothing.tsv")
-    refused(errors.SplitFormat, "nothing.npy", split="nothing.npy")
+def test_files_that_are_not_there(assert_refused):
+    assert_refused(errors.SourceMissing, "nothing.npy", source="nothing.npy")
+    assert_refused(errors.SourceMissing, "shards/*.npy", source="shards/*.npy")
+    assert_refused(errors.SourceMissing, "nothing.npy", labels="nothing.npy")
+    assert_refused(errors.ClassTableFormat, "nothing.json", classes="nothing.json")
+    assert_refused(errors.TaxonomyFormat, "nothing.tsv", taxonomy="nothing.tsv")
+    assert_refused(errors.SplitFormat, "nothing.npy", split="nothing.npy")
     Path("empty").mkdir()
-    refused(errors.SourceMissing, "no .npy files", source="empty")
+    assert_refused(errors.SourceMissing, "no .npy files", source="empty")
 
 
-def test_files_of_unknown_kinds(refused):
+def test_files_of_unknown_kinds(assert_refused):
     text("x.doc", "hello")
     for option in ("source", "labels", "classes"):
-        refused(errors.UnknownInput, "'.doc'", **{option: "x.doc"})
-    refused(errors.SplitFormat, "'.doc'", split="x.doc")
-    refused(errors.UnknownInput, "'parquet'", source=save("x.npy", X), fmt="parquet")
+        assert_refused(errors.UnknownInput, "'.doc'", **{option: "x.doc"})
+    assert_refused(errors.SplitFormat, "'.doc'", split="x.doc")
+    assert_refused(errors.UnknownInput, "'parquet'", source=save("x.npy", X), fmt="parquet")
     text("x.svm", "1 0:1\n")
-    refused(errors.UnknownInput, "several formats", source=["x.npy", "x.svm"])
+    assert_refused(errors.UnknownInput, "several formats", source=["x.npy", "x.svm"])
 
 
 @pytest.mark.parametrize("length", [0, 5, 60, 127, 128, 200])
-def test_npy_files_cut_short(refused, length):
+def test_npy_files_cut_short(assert_refused, length):
     save("whole.npy", X)
     Path("x.npy").write_bytes(Path("whole.npy").read_bytes()[:length])
-    refused(errors.DamagedInput, "x.npy", source="x.npy")
+    assert_refused(errors.DamagedInput, "x.npy", source="x.npy")
 
 
-def test_a_header_that_claims_terabytes(refused):
+def test_a_header_that_claims_terabytes(assert_refused):
     with open("x.npy", "wb") as file:
         np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (2**40, 1)})
-    refused(errors.DamagedInput, "4,398,046,511,104 bytes", source="x.npy")
+    assert_refused(errors.DamagedInput, "4,398,046,511,104 bytes", source="x.npy")
     with zipfile.ZipFile("x.npz", "w") as archive:
         archive.write("x.npy", "x.npy")
-    refused(errors.DamagedInput, "member x.npy", source="x.npz")
+    assert_refused(errors.DamagedInput, "member x.npy", source="x.npz")
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"hello", b"\x93NUMPY"])
-def test_npz_files_that_are_none(refused, content):
+def test_npz_files_that_are_none(assert_refused, content):
     Path("x.npz").write_bytes(content)
-    refused(errors.DamagedInput, "x.npz", source="x.npz")
+    assert_refused(errors.DamagedInput, "x.npz", source="x.npz")
 
 
-def test_an_npz_with_a_flipped_bit(refused):
+def test_an_npz_with_a_flipped_bit(assert_refused):
     scipy.sparse.save_npz("x.npz", scipy.sparse.csr_matrix(X), compressed=False)
     content = bytearray(Path("x.npz").read_bytes())
     content[content.index(X[3, 1].tobytes())] ^= 1
     Path("x.npz").write_bytes(bytes(content))
-    refused(errors.DamagedInput, "x.npz", source="x.npz")
+    assert_refused(errors.DamagedInput, "x.npz", source="x.npz")
 
 
-def test_an_npz_of_several_matrices(refused):
+def test_an_npz_of_several_matrices(assert_refused):
     np.savez("x.npz", a=X, b=X)
-    refused(errors.UnknownInput, "a, b", source="x.npz")
+    assert_refused(errors.UnknownInput, "a, b", source="x.npz")
     np.savez("y.npz", format=b"dia", data=X)
-    refused(errors.UnknownInput, "'dia'", source="y.npz")
+    assert_refused(errors.UnknownInput, "'dia'", source="y.npz")
 
 
 GOOD = {"data": [1.0, 2], "indices": [0, 2], "indptr": [0, 1, 2], "shape": [2, 3]}
@@ -256,10 +262,10 @@ GOOD = {"data": [1.0, 2], "indices": [0, 2], "indptr": [0, 1, 2], "shape": [2, 3
     ],
     ids=str,
 )
-def test_sparse_arrays_that_describe_no_matrix(refused, change):
+def test_sparse_arrays_that_describe_no_matrix(assert_refused, change):
     arrays = {name: np.array(value) for name, value in (GOOD | change).items() if value is not None}
     np.savez("x.npz", format=b"csr", **arrays)
-    refused(errors.CsrStructure, "x.npz", source="x.npz", labels=[0, 1])
+    assert_refused(errors.CsrStructure, "x.npz", source="x.npz", labels=[0, 1])
 
 
 # ---- svmlight ----------------------------------------------------------------------------------------------------
@@ -284,35 +290,35 @@ def test_sparse_arrays_that_describe_no_matrix(refused, change):
         ("1:1 2:2", "'1:1'"),
     ],
 )
-def test_lines_that_are_no_svmlight(refused, line, word):
+def test_lines_that_are_no_svmlight(assert_refused, line, word):
     text("x.svm", f"0 0:1\n# comment\n{line}\n")
-    refused(errors.SvmlightLine, "x.svm, line 3", word, source="x.svm", labels=None)
+    assert_refused(errors.SvmlightLine, "x.svm, line 3", word, source="x.svm", labels=None)
 
 
-def test_an_undecidable_index_base(refused):
+def test_an_undecidable_index_base(assert_refused):
     text("x.svm", "0 1:1 4:2\n1 2:1\n")
-    refused(errors.SvmlightIndexBase, "columns 1 to 4", "--index-base", source="x.svm", labels=None)
-    refused(errors.SvmlightIndexBase, source="x.svm", labels=None, n_features=9)
+    assert_refused(errors.SvmlightIndexBase, "columns 1 to 4", "--index-base", source="x.svm", labels=None)
+    assert_refused(errors.SvmlightIndexBase, source="x.svm", labels=None, n_features=9)
     text("z.svm", "0 0:1\n1 2:1\n")
-    refused(errors.SvmlightIndexBase, "column 0", source="z.svm", labels=None, index_base=1)
-    refused(errors.ColumnMismatch, "column 4", source="x.svm", labels=None, index_base=0, n_features=3)
+    assert_refused(errors.SvmlightIndexBase, "column 0", source="z.svm", labels=None, index_base=1)
+    assert_refused(errors.ColumnMismatch, "column 4", source="x.svm", labels=None, index_base=0, n_features=3)
 
 
-def test_non_finite_svmlight_values(refused):
+def test_non_finite_svmlight_values(assert_refused):
     text("x.svm", "0 0:1 1:nan\n1 0:1 1:inf\n")
-    refused(errors.NonFiniteFeature, "row 0: columns 1 (nan)", "row 1", source="x.svm", labels=None)
+    assert_refused(errors.NonFiniteFeature, "row 0: columns 1 (nan)", "row 1", source="x.svm", labels=None)
 
 
-def test_svmlight_values_beyond_float32(refused):
+def test_svmlight_values_beyond_float32(assert_refused):
     text("x.svm", "0 0:1\n1 0:1e100\n")
-    refused(errors.FeatureRange, "x.svm, row 1", source="x.svm", labels=None)
+    assert_refused(errors.FeatureRange, "x.svm, row 1", source="x.svm", labels=None)
 
 
-def test_a_gzip_cut_short(refused):
+def test_a_gzip_cut_short(assert_refused):
     import gzip
 
     Path("x.svm.gz").write_bytes(gzip.compress(b"0 0:1\n" * 9000)[:-20])
-    refused(errors.DamagedInput, "x.svm.gz", source="x.svm.gz", labels=None)
+    assert_refused(errors.DamagedInput, "x.svm.gz", source="x.svm.gz", labels=None)
 
 
 @given(line=st.one_of(st.binary(max_size=40), st.text("01:.-+e #qid_n", max_size=30).map(str.encode)))
@@ -332,17 +338,17 @@ def test_any_line_parses_or_is_named(line):
 # ---- labels ------------------------------------------------------------------------------------------------------
 
 
-def test_lengths_that_differ(refused):
-    refused(errors.LengthMismatch, "11 labels for 12 rows", labels=Y[:11])
-    refused(errors.LengthMismatch, "13 labels for 12 rows", "y.txt", labels=text("y.txt", "a\n" * 13))
-    refused(errors.LengthMismatch, "2 labels", test_source=X, test_labels=[0, 1])
-    refused(errors.LengthMismatch, "11 parts for 12 rows", split=["train"] * 11)
+def test_lengths_that_differ(assert_refused):
+    assert_refused(errors.LengthMismatch, "11 labels for 12 rows", labels=Y[:11])
+    assert_refused(errors.LengthMismatch, "13 labels for 12 rows", "y.txt", labels=text("y.txt", "a\n" * 13))
+    assert_refused(errors.LengthMismatch, "2 labels", test_source=X, test_labels=[0, 1])
+    assert_refused(errors.LengthMismatch, "11 parts for 12 rows", split=["train"] * 11)
 
 
-def test_no_labels(refused):
-    refused(errors.LabelsMissing, "--labels", labels=None)
-    refused(errors.LabelsMissing, "--test-labels", test_source=X)
-    refused(ParamError, "test_labels", test_labels=Y, exit_code=2)
+def test_no_labels(assert_refused):
+    assert_refused(errors.LabelsMissing, "--labels", labels=None)
+    assert_refused(errors.LabelsMissing, "--test-labels", test_source=X)
+    assert_refused(ParamError, "test_labels", test_labels=Y, exit_code=2)
 
 
 def at(row: int, value, rest=0):
@@ -365,8 +371,8 @@ def at(row: int, value, rest=0):
         (Y.astype("M8[s]"), ("datetime64",)),
     ],
 )
-def test_labels_that_are_neither_integers_nor_names(refused, labels, words):
-    refused(errors.LabelDtype, *words, labels=labels)
+def test_labels_that_are_neither_integers_nor_names(assert_refused, labels, words):
+    assert_refused(errors.LabelDtype, *words, labels=labels)
 
 
 @pytest.mark.parametrize(
@@ -386,31 +392,31 @@ def test_labels_that_are_neither_integers_nor_names(refused, labels, words):
         (np.array(at(4, 2**64 - 1), np.uint64), None, ("18446744073709551615", "row 4")),
     ],
 )
-def test_labels_that_name_no_class(refused, labels, classes, words):
-    refused(errors.LabelOutOfRange, *words, labels=labels, classes=classes)
+def test_labels_that_name_no_class(assert_refused, labels, classes, words):
+    assert_refused(errors.LabelOutOfRange, *words, labels=labels, classes=classes)
 
 
-def test_labels_in_files_name_file_and_row(refused):
-    refused(errors.LabelOutOfRange, "y.npy, row 4", labels=save("y.npy", np.array(at(4, -7))))
-    refused(errors.LabelOutOfRange, "y.txt, row 4", "''", labels=text("y.txt", "\n".join(at(4, "", "a")) + "\n"))
-    refused(errors.LabelDtype, "z.txt, row 4", "2.5", labels=text("z.txt", "\n".join(map(str, at(4, 2.5)))))
+def test_labels_in_files_name_file_and_row(assert_refused):
+    assert_refused(errors.LabelOutOfRange, "y.npy, row 4", labels=save("y.npy", np.array(at(4, -7))))
+    assert_refused(errors.LabelOutOfRange, "y.txt, row 4", "''", labels=text("y.txt", "\n".join(at(4, "", "a")) + "\n"))
+    assert_refused(errors.LabelDtype, "z.txt, row 4", "2.5", labels=text("z.txt", "\n".join(map(str, at(4, 2.5)))))
     table = "id\tspecies\n" + "".join(f"{i}\tcat\n" for i in range(11)) + "broken\n"
-    refused(errors.LabelOutOfRange, "row 11 (line 13)", labels=text("y.tsv", table) + ":species")
-    refused(errors.UnknownInput, "'id', 'species'", labels="y.tsv")
-    refused(errors.UnknownInput, "'breed'", labels="y.tsv:breed")
-    refused(errors.UnknownInput, "y.json", labels=text("y.json", "{"))
-    refused(errors.UnknownInput, "list", labels=text("y.json", "{}"))
+    assert_refused(errors.LabelOutOfRange, "row 11 (line 13)", labels=text("y.tsv", table) + ":species")
+    assert_refused(errors.UnknownInput, "'id', 'species'", labels="y.tsv")
+    assert_refused(errors.UnknownInput, "'breed'", labels="y.tsv:breed")
+    assert_refused(errors.UnknownInput, "y.json", labels=text("y.json", "{"))
+    assert_refused(errors.UnknownInput, "list", labels=text("y.json", "{}"))
     Path("latin.txt").write_bytes(b"caf\xe9\n" * 12)
-    refused(errors.DamagedInput, "latin.txt, line 1", labels="latin.txt")
+    assert_refused(errors.DamagedInput, "latin.txt, line 1", labels="latin.txt")
     Path("later.txt").write_bytes(b"cafe\n" * 11 + b"caf\xe9\n")
-    refused(errors.DamagedInput, "later.txt, line 12", labels="later.txt")
+    assert_refused(errors.DamagedInput, "later.txt, line 12", labels="later.txt")
 
 
-def test_parts_with_labels_of_two_kinds(refused):
-    refused(errors.LabelDtype, "integers", "names", test_source=X, test_labels=["a"] * 12)
+def test_parts_with_labels_of_two_kinds(assert_refused):
+    assert_refused(errors.LabelDtype, "integers", "names", test_source=X, test_labels=["a"] * 12)
     save("a.npy", Y[:6])
     save("b.npy", np.array(["x"] * 6))
-    refused(errors.LabelDtype, "shards", labels=["a.npy", "b.npy"])
+    assert_refused(errors.LabelDtype, "shards", labels=["a.npy", "b.npy"])
 
 
 # ---- classes -----------------------------------------------------------------------------------------------------
@@ -427,8 +433,8 @@ def test_parts_with_labels_of_two_kinds(refused):
         ("c.json", '[{"id": "e\\u0301"}, {"id": "b"}, {"id": "\\u00e9"}]'),
     ],
 )
-def test_duplicate_class_ids(refused, name, content):
-    refused(errors.DuplicateClassId, "classes 0 and 2" if "[1" not in content else "0 and 2", name,
+def test_duplicate_class_ids(assert_refused, name, content):
+    assert_refused(errors.DuplicateClassId, "classes 0 and 2" if "[1" not in content else "0 and 2", name,
             classes=text(name, content))  # fmt: skip
 
 
@@ -437,29 +443,29 @@ def test_duplicate_class_ids(refused, name, content):
     ["{", "3", "[]", "[null]", "[[1]]", "[true]", '[{"id": 1.5}]', '[{"name": "a"}, {"id": 1, "name": "b"}]', '[{}]',
      "[" * 100_000],
 )  # fmt: skip
-def test_class_tables_that_cannot_be_read(refused, content):
-    refused(errors.ClassTableFormat, "c.json", classes=text("c.json", content))
+def test_class_tables_that_cannot_be_read(assert_refused, content):
+    assert_refused(errors.ClassTableFormat, "c.json", classes=text("c.json", content))
 
 
-def test_class_tables_with_ragged_lines(refused):
-    refused(errors.ClassTableFormat, "line 3", classes=text("c.tsv", "id\tname\na\tx\nb\n"))
+def test_class_tables_with_ragged_lines(assert_refused):
+    assert_refused(errors.ClassTableFormat, "line 3", classes=text("c.tsv", "id\tname\na\tx\nb\n"))
 
 
-def test_a_name_of_two_classes_is_warned_of_but_no_label(refused, tmp_path):
+def test_a_name_of_two_classes_is_warned_of_but_no_label(assert_refused, tmp_path):
     names = ["crane", "egret", "crane"]
     made = ingest(X, tmp_path / "ok.zarr", labels=Y, classes=names)
     (note,) = [note for note in made.notes if note.code == "DuplicateClassName"]
     assert note.level == "warning"
     assert "'crane' (0, 2)" in note.text
     assert made.classes.names == tuple(names)
-    refused(errors.DuplicateClassName, "'crane'", "0, 2", labels=at(4, "crane", "egret"), classes=names)
+    assert_refused(errors.DuplicateClassName, "'crane'", "0, 2", labels=at(4, "crane", "egret"), classes=names)
 
 
-def test_one_class(refused):
-    refused(errors.OneClassData, "only of class '0'", labels=[0] * 12)
-    refused(errors.OneClassData, "'cat'", labels=["cat"] * 12, classes=["cat", "dog"])
-    refused(errors.OneClassData, split=["test"] * 12)
-    refused(errors.OneClassData, labels=[0] * 11 + [1], split={"test": [11]})
+def test_one_class(assert_refused):
+    assert_refused(errors.OneClassData, "only of class '0'", labels=[0] * 12)
+    assert_refused(errors.OneClassData, "'cat'", labels=["cat"] * 12, classes=["cat", "dog"])
+    assert_refused(errors.OneClassData, split=["test"] * 12)
+    assert_refused(errors.OneClassData, labels=[0] * 11 + [1], split={"test": [11]})
 
 
 def test_classes_without_rows_are_listed(tmp_path):
@@ -488,13 +494,13 @@ def test_classes_without_rows_are_listed(tmp_path):
         (np.zeros((12, 1), int), ("(12, 1)",)),
     ],
 )
-def test_splits_that_name_no_rows(refused, split, words):
-    refused(errors.SplitFormat, *words, split=split)
+def test_splits_that_name_no_rows(assert_refused, split, words):
+    assert_refused(errors.SplitFormat, *words, split=split)
 
 
 @pytest.mark.parametrize("content", ["{", "[[0], [1, 2]]", '"train"'])
-def test_split_files_that_cannot_be_read(refused, content):
-    refused(errors.SplitFormat, "s.json", split=text("s.json", content))
+def test_split_files_that_cannot_be_read(assert_refused, content):
+    assert_refused(errors.SplitFormat, "s.json", split=text("s.json", content))
 
 
 @pytest.mark.parametrize(
@@ -516,8 +522,8 @@ def test_split_files_that_cannot_be_read(refused, content):
     ],
     ids=str,
 )
-def test_options_out_of_range(refused, options):
-    refused(ParamError, exit_code=2, **options)
+def test_options_out_of_range(assert_refused, options):
+    assert_refused(ParamError, exit_code=2, **options)
 
 
 # ---- taxonomies --------------------------------------------------------------------------------------------------
@@ -529,15 +535,15 @@ def tree(*lines: str) -> str:
     return text("t.tsv", "".join(f"{line}\n" for line in lines))
 
 
-def test_a_cycle_is_printed(refused):
+def test_a_cycle_is_printed(assert_refused):
     path = tree("root\tplant", "plant\toak", "a\tb", "b\tc", "c\ta", "c\tcat", "a\tdog")
-    error = refused(errors.TaxonomyCycle, "t.tsv", taxonomy=path, classes=TABLE)
+    error = assert_refused(errors.TaxonomyCycle, "t.tsv", taxonomy=path, classes=TABLE)
     cycle = error.what.split(": ")[1].split(" -> ")
     assert cycle[0] == cycle[-1]
     assert sorted(cycle[1:]) == ["'a'", "'b'", "'c'"]
     order = "abcab"
     assert "".join(name.strip("'") for name in cycle[:2]) in order
-    refused(errors.TaxonomyCycle, "'a' -> 'a'", taxonomy=tree("a\ta"), classes=TABLE)
+    assert_refused(errors.TaxonomyCycle, "'a' -> 'a'", taxonomy=tree("a\ta"), classes=TABLE)
 
 
 @pytest.mark.parametrize(
@@ -553,8 +559,8 @@ def test_a_cycle_is_printed(refused):
         ("TaxonomyFormat", [], ("no nodes",)),
     ],
 )
-def test_taxonomies_that_do_not_fit(refused, error, lines, words):
-    refused(getattr(errors, error), "t.tsv", *words, taxonomy=tree(*lines), classes=TABLE)
+def test_taxonomies_that_do_not_fit(assert_refused, error, lines, words):
+    assert_refused(getattr(errors, error), "t.tsv", *words, taxonomy=tree(*lines), classes=TABLE)
 
 
 NODES = [{"id": "r", "parent": None}, {"id": "a", "parent": "r"}, *({"id": n, "parent": "a"} for n in "xyz")]
@@ -578,24 +584,26 @@ NODES = [{"id": "r", "parent": None}, {"id": "a", "parent": "r"}, *({"id": n, "p
         ("TaxonomyFormat", {"leaves": [1.5]}, ("1.5",)),
     ],
 )
-def test_node_lists_that_do_not_fit(refused, error, change, words):
+def test_node_lists_that_do_not_fit(assert_refused, error, change, words):
     content = {"nodes": NODES, "leaves": ["x", "y", "z"]} | change
-    refused(getattr(errors, error), "t.json", *words, taxonomy=text("t.json", json.dumps(content)), classes=TABLE)
+    assert_refused(
+        getattr(errors, error), "t.json", *words, taxonomy=text("t.json", json.dumps(content)), classes=TABLE
+    )
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "3", '{"r": 1.5}', '{"r": {"name": []}}', '{"a": ' * 100_000])
-def test_taxonomy_json_that_cannot_be_read(refused, content):
-    refused(errors.TaxonomyFormat, "t.json", taxonomy=text("t.json", content), classes=TABLE)
+def test_taxonomy_json_that_cannot_be_read(assert_refused, content):
+    assert_refused(errors.TaxonomyFormat, "t.json", taxonomy=text("t.json", content), classes=TABLE)
 
 
-def test_a_class_at_two_places_of_nested_json(refused):
+def test_a_class_at_two_places_of_nested_json(assert_refused):
     taxonomy = {"r": {"a": ["cat", "dog"], "b": ["oak", "cat"]}}
-    refused(errors.TaxonomyMultiParent, "'cat'", "'a', 'b'", taxonomy=taxonomy, classes=TABLE)
+    assert_refused(errors.TaxonomyMultiParent, "'cat'", "'a', 'b'", taxonomy=taxonomy, classes=TABLE)
 
 
-def test_names_that_cannot_tell_classes_apart_in_a_taxonomy(refused):
+def test_names_that_cannot_tell_classes_apart_in_a_taxonomy(assert_refused):
     path = tree("r\tcrane", "r\toak")
-    refused(errors.DuplicateClassName, "'crane'", taxonomy=path, classes=["crane", "oak", "crane"])
+    assert_refused(errors.DuplicateClassName, "'crane'", taxonomy=path, classes=["crane", "oak", "crane"])
 
 
 # ---- names -------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from pipeline.cli import app, main
 from pipeline.last_resort import named
 from pipeline.lock import locked
 from tasks.errors import LabelgroveError, ResourceError
-from tests.pipeline.cli_caller import Said, gaussian, labelgrove, refused, snapshot, succeeds, write_source
+from tests.pipeline.cli_caller import Said, assert_refused, gaussian, labelgrove, snapshot, succeeds, write_source
 
 COMMANDS = [command.name or str(getattr(command.callback, "__name__", "")) for command in app.registered_commands]
 
@@ -171,9 +171,9 @@ def test_a_run_folder_of_other_data_is_refused_with_a_diff(tmp_path: Path) -> No
     config.write_text('name = "t"\n[data]\npath = "d.zarr"\n[[train]]\nname = "ovr"\nkind = "ovr"\nrounds = 1\n')
     succeeds("ingest", source, tmp_path / "d.zarr", "--labels", labels)
     succeeds("run", config, "--scheduler", "serial")
-    refused(tmp_path, 7, "OtherRun", "seed: 0 in the folder, 1 now", by=("run", config, "-s", "seed=1"))
+    assert_refused(tmp_path, 7, "OtherRun", "seed: 0 in the folder, 1 now", by=("run", config, "-s", "seed=1"))
     succeeds("ingest", source, tmp_path / "d.zarr", "--labels", labels, "--block-rows", "7", "--force")
-    refused(tmp_path, 7, "OtherRun", "block_rows: 256 in the folder, 7 now", by=("run", config))
+    assert_refused(tmp_path, 7, "OtherRun", "block_rows: 256 in the folder, 7 now", by=("run", config))
 
 
 def test_a_run_that_somebody_else_runs_is_refused(tiny: Path) -> None:
@@ -321,13 +321,13 @@ def test_files_of_a_run_folder_that_are_not_what_we_write(tiny: Path, tmp_path: 
 @pytest.mark.parametrize("words", [["init"], ["demo", "--small"]])
 def test_folders_that_cannot_be_made(tmp_path: Path, words: list[str]) -> None:
     (tmp_path / "file").write_text("")
-    refused(tmp_path, 2, "FileAccess", "Not a directory", by=(*words, tmp_path / "file"))
-    refused(tmp_path, 2, "FileAccess", "Not a directory", by=(*words, tmp_path / "file" / "below"))
+    assert_refused(tmp_path, 2, "FileAccess", "Not a directory", by=(*words, tmp_path / "file"))
+    assert_refused(tmp_path, 2, "FileAccess", "Not a directory", by=(*words, tmp_path / "file" / "below"))
 
 
 def test_init_leaves_a_used_folder_alone(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("")
-    refused(tmp_path, 2, "FolderInUse", str(tmp_path), by=("init", tmp_path))
+    assert_refused(tmp_path, 2, "FolderInUse", str(tmp_path), by=("init", tmp_path))
 
 
 # ---- terminals ---------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import pytest
 from tasks.classes import ClassTable
 from tasks.models.folder import save_model
 from tasks.models.linear import LinearModel
-from tests.pipeline.cli_caller import gaussian, labelgrove, make_run, metrics, refused, snapshot, succeeds
+from tests.pipeline.cli_caller import assert_refused, gaussian, labelgrove, make_run, metrics, snapshot, succeeds
 from tests.pipeline.test_ingest_forms import svmlight
 
 N_CLASSES = 6
@@ -83,9 +83,9 @@ def test_hierarchical_error_of_a_taxonomy(made: Path) -> None:
 def test_labels_that_are_no_classes_of_the_model_are_refused(made: Path) -> None:
     (made / "y.txt").write_text("".join(f"n{y}\n" for y in Y[:-1]) + "n9\n")
     by = ("predict", made / "model", made / "x.npy", "-o", made / "p.parquet", "--labels", made / "y.txt")
-    refused(made, 3, "LabelOutOfRange", "'n9' is not in the class table", "y.txt, row 59", by=by)
+    assert_refused(made, 3, "LabelOutOfRange", "'n9' is not in the class table", "y.txt, row 59", by=by)
     (made / "y.txt").write_text("n1\n")
-    refused(made, 3, "LengthMismatch", "1 labels for 60 rows", by=by)
+    assert_refused(made, 3, "LengthMismatch", "1 labels for 60 rows", by=by)
 
 
 def test_labels_in_svmlight_count_when_they_are_labels(made: Path) -> None:
@@ -179,14 +179,14 @@ def test_a_taxonomy_follows_the_numbers_of_its_classes(made: Path) -> None:
 def test_options_without_effect_are_refused(made: Path, data: str, options: list[str], word: str) -> None:
     succeeds("ingest", made / "x.npy", made / "d.zarr", "--labels", made / "y.txt")
     by = ("predict", made / "model", made / data, "-o", made / "p.parquet", *options)
-    refused(made, 2, "UsageError", options[0], word, by=by)
+    assert_refused(made, 2, "UsageError", options[0], word, by=by)
 
 
 def test_files_of_others_beside_the_predictions_stay(made: Path) -> None:
     by = ("predict", made / "model", made / "x.npy", "-o", made / "p.parquet", "--labels", made / "y.txt")
     (made / "p.metrics.json").write_text('{"mine": 1}')
     for force in ([], ["--force"]):
-        refused(made, 2, "OutputExists", "p.metrics.json", by=(*by, *force))
+        assert_refused(made, 2, "OutputExists", "p.metrics.json", by=(*by, *force))
 
 
 def test_shares_beside_what_decides_them_are_refused(made: Path) -> None:
@@ -195,7 +195,7 @@ def test_shares_beside_what_decides_them_are_refused(made: Path) -> None:
         (["--split", "0.8,0.1,0.1", "--validation", "0.3"], "--validation has no meaning beside --split"),
         (["--test-source", made / "x.npy", "--test-labels", made / "y.txt", "--test", "0"], "beside --test-source"),
     ):
-        refused(made, 2, "UsageError", word, by=(*ingest, *options))
+        assert_refused(made, 2, "UsageError", word, by=(*ingest, *options))
     said = succeeds(*ingest, "--validation", "0.05", "--test", "0.1")
     assert "0.05 as validation, 0.1 as test" in said.err
 
@@ -235,8 +235,8 @@ def test_links_stay_and_what_they_point_at_is_written(made: Path) -> None:
         assert (made / "p.parquet").is_symlink()
         there = sorted(path.name for path in (made / "elsewhere").iterdir())
         assert there == ["d.zarr", "p.metrics.json", "p.parquet"]
-    refused(made, 2, "DatasetExists", by=ingest)
-    refused(made, 2, "OutputExists", by=predict)
+    assert_refused(made, 2, "DatasetExists", by=ingest)
+    assert_refused(made, 2, "OutputExists", by=predict)
 
 
 def test_a_device_is_never_replaced_by_a_file(made: Path) -> None:
@@ -245,7 +245,7 @@ def test_a_device_is_never_replaced_by_a_file(made: Path) -> None:
     (made / "link").symlink_to(pipe)
     for output in (pipe, made / "link"):
         by = ("predict", made / "model", made / "x.npy", "-o", output, "--force")
-        refused(made, 2, "OutputExists", "no regular file", by=by)
+        assert_refused(made, 2, "OutputExists", "no regular file", by=by)
     assert pipe.is_fifo()
 
 
@@ -256,6 +256,7 @@ def test_patterns_below_a_folder_whose_name_looks_like_one(made: Path) -> None:
     for source in (f"{folder}/*.npy", folder, folder / "a:b.npy"):
         succeeds("ingest", source, folder / "d.zarr", "--labels", made / "y.txt", "--force")
     succeeds("predict", made / "model", f"{folder}/*.npy", "-o", folder / "p.parquet")
+    assert pq.read_metadata(folder / "p.parquet").num_rows == len(ROWS)
 
 
 @pytest.mark.parametrize("place", ["run", "run/models"])
@@ -263,4 +264,4 @@ def test_a_folder_of_models_names_them(made: Path, place: str) -> None:
     (made / "run" / "models").mkdir(parents=True)
     (made / "model").rename(made / "run" / "models" / "ovr")
     by = ("predict", made / place, made / "x.npy", "-o", made / "p.parquet")
-    refused(made, 4, "ModelMissing", str(made / "run" / "models" / "ovr"), by=by)
+    assert_refused(made, 4, "ModelMissing", str(made / "run" / "models" / "ovr"), by=by)

@@ -11,7 +11,16 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from tests.pipeline.cli_caller import gaussian, labelgrove, make_run, metrics, refused, snapshot, succeeds, write_source
+from tests.pipeline.cli_caller import (
+    assert_refused,
+    gaussian,
+    labelgrove,
+    make_run,
+    metrics,
+    snapshot,
+    succeeds,
+    write_source,
+)
 
 X, Y = gaussian(60, 4, 3)
 NAMES = ["cat", "dog", "oak"]
@@ -71,17 +80,17 @@ def test_bad_input_is_refused_by_name(tmp_path, error: str, words: list[str], ro
         (tmp_path / name).write_text(content, encoding="utf-8")
         options += [f"--{name.split('.')[0]}", tmp_path / name]
     by = ("ingest", source, tmp_path / "d.zarr", "--labels", marks, *options)
-    refused(tmp_path, 3, error, *words, "what to do: ", by=by)
+    assert_refused(tmp_path, 3, error, *words, "what to do: ", by=by)
 
 
 def test_object_arrays_are_never_opened(tmp_path) -> None:
     source, _ = write_source(tmp_path, X, Y)
     np.save(tmp_path / "o.npy", np.array([{}] * 60), allow_pickle=True)
     ingest = ("ingest", source, tmp_path / "d.zarr", "--labels")
-    refused(tmp_path, 3, "LabelDtype", "o.npy", by=(*ingest, tmp_path / "o.npy"))
-    refused(tmp_path, 3, "FeatureDtype", "o.npy", by=("ingest", tmp_path / "o.npy", tmp_path / "d.zarr"))
+    assert_refused(tmp_path, 3, "LabelDtype", "o.npy", by=(*ingest, tmp_path / "o.npy"))
+    assert_refused(tmp_path, 3, "FeatureDtype", "o.npy", by=("ingest", tmp_path / "o.npy", tmp_path / "d.zarr"))
     (tmp_path / "y.pkl").write_bytes(b"\x80\x05N.")
-    refused(tmp_path, 3, "UnsafeFormat", "y.pkl", by=(*ingest, tmp_path / "y.pkl"))
+    assert_refused(tmp_path, 3, "UnsafeFormat", "y.pkl", by=(*ingest, tmp_path / "y.pkl"))
 
 
 @pytest.mark.parametrize("label", ["nan", "", "2.5", "1,2"])
@@ -91,7 +100,7 @@ def test_labels_that_are_no_labels(tmp_path, label: str) -> None:
     (tmp_path / "c.json").write_text('["0", "1", "2"]')
     more = ("--classes", tmp_path / "c.json")
     by = ("ingest", source, tmp_path / "d.zarr", "--labels", tmp_path / "labels.txt", *more)
-    refused(tmp_path, 3, "LabelOutOfRange", "row 4", by=by)
+    assert_refused(tmp_path, 3, "LabelOutOfRange", "row 4", by=by)
 
 
 def test_an_undecidable_index_base_must_be_stated(tmp_path) -> None:
@@ -99,9 +108,9 @@ def test_an_undecidable_index_base_must_be_stated(tmp_path) -> None:
     (tmp_path / "x.svm").write_text(lines)
     (tmp_path / "zero.svm").write_text("0 0:1\n" + lines)
     made = tmp_path / "d.zarr"
-    refused(tmp_path, 3, "SvmlightIndexBase", "--index-base", by=("ingest", tmp_path / "x.svm", made))
+    assert_refused(tmp_path, 3, "SvmlightIndexBase", "--index-base", by=("ingest", tmp_path / "x.svm", made))
     by = ("ingest", tmp_path / "zero.svm", made, "--index-base", "1")
-    refused(tmp_path, 3, "SvmlightIndexBase", "column 0", by=by)
+    assert_refused(tmp_path, 3, "SvmlightIndexBase", "column 0", by=by)
     assert " 6 features" in succeeds("ingest", tmp_path / "x.svm", made, "--index-base", "1").err
     assert " 7 features" in succeeds("ingest", tmp_path / "zero.svm", made, "--force").err
     # two files: what one of them proves holds for both
@@ -117,7 +126,7 @@ def test_rows_that_are_not_finite_are_left_out_and_counted_when_asked(tmp_path) 
     np.save(shards / "b.npy", rows[30:])
     np.save(tmp_path / "y.npy", Y)
     by = ("ingest", shards, tmp_path / "d.zarr", "--labels", tmp_path / "y.npy")
-    refused(tmp_path, 3, "NonFiniteFeature", "row 37 (row 7 of b.npy)", "row 39 (row 9 of b.npy)", by=by)
+    assert_refused(tmp_path, 3, "NonFiniteFeature", "row 37 (row 7 of b.npy)", "row 39 (row 9 of b.npy)", by=by)
     said = succeeds(*by, "--on-nonfinite", "drop-row")
     assert "warning: NonFiniteFeature: 2 rows were left out" in said.err
     assert "58 rows" in said.err
@@ -153,28 +162,34 @@ def test_places_where_no_dataset_can_stand(tmp_path, monkeypatch, place: str) ->
     monkeypatch.chdir(tmp_path)
     source, marks = write_source(Path(), X, Y)
     error = "DatasetExists" if place in ("", ".") else "FileAccess"
-    refused(tmp_path, 2, error, by=("ingest", source, place, "--labels", marks))
+    assert_refused(tmp_path, 2, error, by=("ingest", source, place, "--labels", marks))
 
 
 def test_only_a_dataset_is_ever_replaced(tmp_path) -> None:
     source, marks = write_source(tmp_path, X, Y)
-    refused(tmp_path, 2, "DatasetExists", by=("ingest", source, source, "--labels", marks))
-    refused(tmp_path, 2, "DatasetExists", "no dataset", by=("ingest", source, marks, "--labels", marks, "--force"))
+    assert_refused(tmp_path, 2, "DatasetExists", by=("ingest", source, source, "--labels", marks))
+    assert_refused(
+        tmp_path, 2, "DatasetExists", "no dataset", by=("ingest", source, marks, "--labels", marks, "--force")
+    )
 
 
 def test_pipes_and_devices_are_not_waited_for(tmp_path) -> None:
     source, marks = write_source(tmp_path, X, Y)
     pipe = tmp_path / "pipe.npy"
     os.mkfifo(pipe)
-    refused(tmp_path, 3, "SourceMissing", "no regular file", by=("ingest", pipe, tmp_path / "d", "--labels", marks))
-    refused(tmp_path, 3, "SourceMissing", "no regular file", by=("ingest", source, tmp_path / "d", "--labels", pipe))
+    assert_refused(
+        tmp_path, 3, "SourceMissing", "no regular file", by=("ingest", pipe, tmp_path / "d", "--labels", marks)
+    )
+    assert_refused(
+        tmp_path, 3, "SourceMissing", "no regular file", by=("ingest", source, tmp_path / "d", "--labels", pipe)
+    )
 
 
 @pytest.mark.parametrize("split", ["0.9", "a,b,c", "0.5,0.5"])
 def test_a_split_that_is_none_says_what_would_be_one(tmp_path, split: str) -> None:
     source, marks = write_source(tmp_path, X, Y)
     by = ("ingest", source, tmp_path / "d", "--labels", marks, "--split", split)
-    refused(tmp_path, 3, "SplitFormat", split, "0.8,0.1,0.1", by=by)
+    assert_refused(tmp_path, 3, "SplitFormat", split, "0.8,0.1,0.1", by=by)
 
 
 @pytest.mark.parametrize(
@@ -213,10 +228,12 @@ def test_a_missing_chunk_is_an_error_and_never_zeros(tmp_path) -> None:
     chunks[2].unlink()
     chunks[5].unlink()
     before = snapshot(dataset)
-    said = refused(dataset, 4, "MissingChunk", "rows 16..23", by=("run", tmp_path / "c.toml", "--scheduler", "serial"))
+    said = assert_refused(
+        dataset, 4, "MissingChunk", "rows 16..23", by=("run", tmp_path / "c.toml", "--scheduler", "serial")
+    )
     assert "d.zarr/X" in said.err
     for command in (("check", tmp_path / "c.toml"), ("verify", dataset)):
-        listed = refused(tmp_path, 4, "MissingChunk", "rows 16..23", "rows 40..47", by=command)
+        listed = assert_refused(tmp_path, 4, "MissingChunk", "rows 16..23", "rows 40..47", by=command)
         assert listed.out.count("MissingChunk") == 2
     assert snapshot(dataset) == before
 

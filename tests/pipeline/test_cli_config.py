@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.cli_caller import CONFIG, gaussian, labelgrove, refused, snapshot, succeeds, write_source
+from tests.pipeline.cli_caller import CONFIG, assert_refused, gaussian, labelgrove, snapshot, succeeds, write_source
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def config(folder: Path, old: str = "", new: str = "") -> Path:
 )
 @pytest.mark.parametrize("command", ["check", "plan", "run"])
 def test_findings_have_line_and_nearest_key(made: Path, command: str, old: str, new: str, words: list[str]) -> None:
-    refused(made, 2, "ConfigError", *words, by=(command, config(made, old, new)))
+    assert_refused(made, 2, "ConfigError", *words, by=(command, config(made, old, new)))
 
 
 @pytest.mark.parametrize(
@@ -61,14 +61,14 @@ def test_findings_have_line_and_nearest_key(made: Path, command: str, old: str, 
     ],
 )
 def test_overrides_that_name_nothing(made: Path, override: str, words: list[str]) -> None:
-    refused(made, 2, "ConfigError", *words, by=("run", config(made), "-s", override))
+    assert_refused(made, 2, "ConfigError", *words, by=("run", config(made), "-s", override))
 
 
 def test_overrides_over_what_is_no_section(made: Path) -> None:
     path = made / "odd.toml"
     path.write_text('name = "t"\ndata = 3\nencode = 4\ntrain = "x"\n')
-    refused(made, 2, "ConfigError", "data is 3", by=("plan", path, "-s", "data.path=d.zarr"))
-    refused(made, 2, "ConfigError", "encode", "train", by=("plan", path, "-s", "seed=3"))
+    assert_refused(made, 2, "ConfigError", "data is 3", by=("plan", path, "-s", "data.path=d.zarr"))
+    assert_refused(made, 2, "ConfigError", "encode", "train", by=("plan", path, "-s", "seed=3"))
 
 
 @pytest.mark.parametrize("name", ["nothing.toml", "folder", "d.zarr/X/zarr.json", "deep.toml"])
@@ -76,14 +76,14 @@ def test_files_that_are_no_config(made: Path, name: str) -> None:
     (made / "folder").mkdir(exist_ok=True)
     (made / "deep.toml").write_text("a = " + "[" * 100_000)
     for command in ("check", "plan", "run"):
-        refused(made, 2, "ConfigError", name, by=(command, made / name))
+        assert_refused(made, 2, "ConfigError", name, by=(command, made / name))
 
 
 def test_a_dataset_that_is_not_there_names_the_command_that_makes_it(made: Path) -> None:
     path = config(made, "d.zarr", "none.zarr")
     for command in ("check", "plan", "run"):
-        refused(made, 2, "DatasetMissing", "none.zarr", "labelgrove ingest", by=(command, path))
-    refused(made, 4, "DatasetFormat", "ingest", by=("run", config(made, "d.zarr", "d.zarr/y")))
+        assert_refused(made, 2, "DatasetMissing", "none.zarr", "labelgrove ingest", by=(command, path))
+    assert_refused(made, 4, "DatasetFormat", "ingest", by=("run", config(made, "d.zarr", "d.zarr/y")))
 
 
 def test_subquantizers_that_do_not_divide_are_found_before_rows_are_read(made: Path, tmp_path: Path) -> None:
@@ -92,15 +92,15 @@ def test_subquantizers_that_do_not_divide_are_found_before_rows_are_read(made: P
     shutil.rmtree(dataset / "X" / "c")
     path = config(tmp_path, "bits = 1", "subquantizers = 8")
     for command in ("plan", "run"):
-        said = refused(tmp_path, 2, "PQShape", "130", "5, 10, 13", by=(command, path))
+        said = assert_refused(tmp_path, 2, "PQShape", "130", "5, 10, 13", by=(command, path))
         assert "MissingChunk" not in said.err
-    said = refused(tmp_path, 4, "PQShape", "MissingChunk", "5, 10, 13", by=("check", path))
+    said = assert_refused(tmp_path, 4, "PQShape", "MissingChunk", "5, 10, 13", by=("check", path))
 
 
 def test_fewer_rows_than_centroids_names_the_bits_that_fit(made: Path) -> None:
     by = ("run", config(made), "-s", "pq.bits=8")
-    refused(made, 3, "PQTooFewRows", "112", "256", "6", by=by)
-    refused(made, 3, "PQTooFewRows", "112", "256", by=("check", config(made), "-s", "pq.bits=8"))
+    assert_refused(made, 3, "PQTooFewRows", "112", "256", "6", by=by)
+    assert_refused(made, 3, "PQTooFewRows", "112", "256", by=("check", config(made), "-s", "pq.bits=8"))
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_fewer_rows_than_centroids_names_the_bits_that_fit(made: Path) -> None:
 @pytest.mark.parametrize("command", ["run", "plan", "check"])
 def test_values_that_cannot_be(made: Path, command: str, override: str, error: str) -> None:
     model, key = override.partition("=")[0].split(".")
-    refused(made, 2, error, f"[train {model}, {key}]", "expected", by=(command, config(made), "-s", override))
+    assert_refused(made, 2, error, f"[train {model}, {key}]", "expected", by=(command, config(made), "-s", override))
 
 
 def test_check_lists_everything_at_once(made: Path, tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_check_lists_everything_at_once(made: Path, tmp_path: Path) -> None:
     victim = next(path for path in (dataset / "y" / "c").rglob("*") if path.is_file())
     victim.write_bytes(victim.read_bytes()[:-1] + b"\x00")
     by = ("check", config(tmp_path), "-s", "pq.subquantizers=8", "-s", "tree.branching=50", "-s", "ovr.step=-1")
-    said = refused(tmp_path, 4, "DamagedChunk", by=by)
+    said = assert_refused(tmp_path, 4, "DamagedChunk", by=by)
     assert "PQShape" in said.out
     assert "[encode pq, pq.subquantizers]" in said.out
     assert "[train tree, branching]" in said.out
@@ -137,9 +137,9 @@ def test_check_lists_everything_at_once(made: Path, tmp_path: Path) -> None:
 
 def test_check_looks_at_the_data_of_a_config_that_is_wrong_elsewhere(made: Path) -> None:
     path = config(made, "bits = 6", "bitts = 6\ndepht = 3")
-    said = refused(made, 2, "ConfigError", "2 findings", "SplitDrawn", by=("check", path))
+    said = assert_refused(made, 2, "ConfigError", "2 findings", "SplitDrawn", by=("check", path))
     assert "nothing stands in the way" not in said.out
-    refused(made, 2, "ConfigError", "DatasetMissing", by=("check", path, "-s", "data.path=none"))
+    assert_refused(made, 2, "ConfigError", "DatasetMissing", by=("check", path, "-s", "data.path=none"))
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_check_looks_at_the_data_of_a_config_that_is_wrong_elsewhere(made: Path)
 )
 def test_where_a_run_cannot_happen(made: Path, options: list[str], error: str) -> None:
     placed = [option.replace("{folder}", str(made)) for option in options]
-    refused(made, 2, error, by=("run", config(made), *placed))
+    assert_refused(made, 2, error, by=("run", config(made), *placed))
 
 
 def test_profiles_are_checked_key_by_key(made: Path) -> None:
@@ -167,7 +167,7 @@ def test_profiles_are_checked_key_by_key(made: Path) -> None:
     tls = "scheduler = 'tls://127.0.0.1:1'\ntls_ca = 'none.pem'"
     for text in ("schedular = 'serial'", "threads = 'two'", "threads = ", "cache = 3", tls):
         profile.write_text(text)
-        refused(made, 2, "ProfileError", by=("run", path, "--profile", profile))
+        assert_refused(made, 2, "ProfileError", by=("run", path, "--profile", profile))
     profile.write_text('scheduler = "serial"\ncache = "32 MiB"\n')
     before = snapshot(made)
     assert "cached rows 32.0 MiB" in succeeds("plan", path, "--profile", profile).out

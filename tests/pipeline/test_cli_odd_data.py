@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 X, Y = gaussian(60, 4, 5)
 
 
-def check_all(folder: Path, tested: bool = True) -> dict[str, Any]:
+def assert_all_answer(folder: Path, tested: bool = True) -> dict[str, Any]:
     """Every model is measured within bounds and predicts from its folder what the run predicted; every digest holds."""
     found = metrics(folder)
     for name, model in found["models"].items():
@@ -91,7 +91,7 @@ def named(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_hostile_names_survive_ingest_run_and_predict(named: Path) -> None:
     assert Dataset.open(named / "d.zarr").classes.names == tuple(NASTY_NAMES)
-    check_all(named)
+    assert_all_answer(named)
     classes = pq.read_table(named / "runs" / "t" / "models" / "ovr" / "classes.parquet")
     assert classes["name"].to_pylist() == NASTY_NAMES
 
@@ -123,7 +123,7 @@ def test_names_as_labels_in_a_text_file(tmp_path: Path) -> None:
     rows, labels = gaussian(6 * len(names), 6, len(names))
     make_run(tmp_path, rows, [names[label] for label in labels])
     assert sorted(Dataset.open(tmp_path / "d.zarr").classes.names) == sorted(names)
-    check_all(tmp_path)
+    assert_all_answer(tmp_path)
 
 
 def test_a_terminal_with_colours_and_bars_shows_odd_paths(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ EMPTY_ROWS = scipy.sparse.csr_matrix(SPARSE.toarray() * (np.arange(60)[:, None] 
 )
 def test_small_and_odd_matrices(tmp_path: Path, rows: Any, labels: Any, options: list[str]) -> None:
     make_run(tmp_path, rows, labels, *options)
-    check_all(tmp_path)
+    assert_all_answer(tmp_path)
 
 
 @pytest.mark.parametrize("validation", ["0", "0.2"])
@@ -191,7 +191,7 @@ def test_no_test_rows(tmp_path: Path, validation: str) -> None:
     said = make_run(tmp_path, X, Y, "--test", "0", "--validation", validation)
     assert "warning: EmptySplit" in succeeds("check", tmp_path / "c.toml").out
     assert [line.split()[1:4] for line in said.out.splitlines() if " ovr " in line] == [["-", "-", "-"]]
-    found = check_all(tmp_path, tested=False)
+    found = assert_all_answer(tmp_path, tested=False)
     assert "top1" not in found["models"]["ovr"]
     assert not (tmp_path / "runs" / "t" / "predictions").exists()
 
@@ -211,14 +211,14 @@ def test_taxonomies_of_odd_shapes(tmp_path: Path, levels: int, edges: list[tuple
     taxonomy = Dataset.open(tmp_path / "d.zarr").taxonomy
     assert taxonomy is not None
     assert taxonomy.n_levels == levels
-    check_all(tmp_path)
+    assert_all_answer(tmp_path)
 
 
 def test_more_classes_asked_for_than_there_are(tmp_path: Path) -> None:
     make_run(tmp_path, X, Y, config=CONFIG + "[predict]\ntop = 1000\n")
     predictions = pq.read_table(tmp_path / "runs" / "t" / "predictions" / "ovr.parquet")
     assert predictions.schema.field("classes").type.list_size == 5
-    check_all(tmp_path)
+    assert_all_answer(tmp_path)
 
 
 @pytest.mark.parametrize("rows", [X, SPARSE], ids=["dense", "sparse"])
@@ -229,7 +229,7 @@ def test_every_learner_on_every_kind_of_rows(tmp_path: Path, rows: Any) -> None:
             name = f'name = "{kind}-{learnt}-{tested}"'
             config += f'[[train]]\n{name}\nkind = "{kind}"\nrows = "{learnt}"\ntest_rows = "{tested}"\n{more}'
     make_run(tmp_path, rows, Y, config=config)
-    assert len(check_all(tmp_path)["models"]) == 12
+    assert len(assert_all_answer(tmp_path)["models"]) == 12
 
 
 def test_rows_that_come_sorted_by_class_are_learnt_as_well_as_shuffled_ones(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from tasks.classes import ClassTable
 from tasks.models.folder import load_model, save_model
 from tasks.models.linear import LinearModel
 from tasks.models.sums import sums_text
-from tests.pipeline.cli_caller import gaussian, labelgrove, refused, snapshot, succeeds, write_source
+from tests.pipeline.cli_caller import assert_refused, gaussian, labelgrove, snapshot, succeeds, write_source
 
 N_FEATURES, N_CLASSES = 4, 6
 ROOT = Path(__file__).resolve().parents[2]
@@ -105,7 +105,7 @@ def test_an_output_that_is_there_is_replaced_only_when_asked(made: Path, tmp_pat
     output = tmp_path / "below" / "p.parquet"
     by = ("predict", made / "model", made / "x.npy", "-o", output)
     succeeds(*by)
-    refused(tmp_path, 2, "OutputExists", str(output), "--force", by=by)
+    assert_refused(tmp_path, 2, "OutputExists", str(output), "--force", by=by)
     succeeds(*by, "--force", "--top", "2")
     assert [path.name for path in output.parent.iterdir()] == ["p.parquet"]
 
@@ -118,10 +118,10 @@ def test_rows_of_another_width(made: Path, tmp_path: Path) -> None:
     succeeds("ingest", source, tmp_path / "d.zarr", "--labels", marks)
     for data in (source, tmp_path / "d.zarr"):
         by = ("predict", made / "model", data, "-o", tmp_path / "p.parquet")
-        refused(tmp_path, 3, "ColumnMismatch", "7 columns where 4 are expected", data.name, by=by)
+        assert_refused(tmp_path, 3, "ColumnMismatch", "7 columns where 4 are expected", data.name, by=by)
     (tmp_path / "x.svm").write_text("0 0:1 4:1\n")
     by = ("predict", made / "model", tmp_path / "x.svm", "-o", tmp_path / "p.parquet")
-    refused(tmp_path, 3, "ColumnMismatch", "column 4", by=by)
+    assert_refused(tmp_path, 3, "ColumnMismatch", "column 4", by=by)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_rows_of_another_width(made: Path, tmp_path: Path) -> None:
 def test_rows_that_cannot_be_trusted(made: Path, tmp_path: Path, rows, error: str, words: list[str]) -> None:
     np.save(tmp_path / "x.npy", rows, allow_pickle=True)
     by = ("predict", made / "model", tmp_path / "x.npy", "-o", tmp_path / "p.parquet")
-    said = refused(tmp_path, 3, error, *words, by=by)
+    said = assert_refused(tmp_path, 3, error, *words, by=by)
     assert "--on-nonfinite" not in said.err  # an option of ingest, not of this command
 
 
@@ -159,7 +159,7 @@ def test_outputs_that_cannot_be_written(made: Path, tmp_path: Path, monkeypatch,
     shutil.copy(made / "x.npy", "x.npy")
     error = "OutputExists" if output in ("", ".") else "FileAccess"
     for force in ([], ["--force"]):
-        refused(tmp_path, 2, error, by=("predict", made / "model", "x.npy", "-o", output, *force))
+        assert_refused(tmp_path, 2, error, by=("predict", made / "model", "x.npy", "-o", output, *force))
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_outputs_that_cannot_be_written(made: Path, tmp_path: Path, monkeypatch,
 )
 def test_options_without_effect_are_refused(made: Path, tmp_path: Path, data: str, options: list[str]) -> None:
     by = ("predict", made / "model", made / data, "-o", tmp_path / "p.parquet", *options)
-    refused(tmp_path, 2, "UsageError", options[0], by=by)
+    assert_refused(tmp_path, 2, "UsageError", options[0], by=by)
 
 
 # ---- models from strangers ---------------------------------------------------------------------------------------
@@ -196,11 +196,13 @@ def test_pickles_are_never_opened(made: Path, tmp_path: Path) -> None:
     predict = ("-o", tmp_path / "p.parquet")
     for name in ("evil.pkl", "evil.joblib", "evil.pt"):
         (tmp_path / name).write_bytes(poison)
-        refused(tmp_path, 4, "UnsafeFormat", name, by=("predict", tmp_path / name, made / "x.npy", *predict))
-        refused(tmp_path, 3, "UnsafeFormat", name, by=("predict", made / "model", tmp_path / name, *predict))
+        assert_refused(tmp_path, 4, "UnsafeFormat", name, by=("predict", tmp_path / name, made / "x.npy", *predict))
+        assert_refused(tmp_path, 3, "UnsafeFormat", name, by=("predict", made / "model", tmp_path / name, *predict))
     (tmp_path / "evil").mkdir()
     (tmp_path / "evil" / "model.json").write_bytes(poison)
-    refused(tmp_path, 4, "ModelMissing", "SHA256SUMS", by=("predict", tmp_path / "evil", made / "x.npy", *predict))
+    assert_refused(
+        tmp_path, 4, "ModelMissing", "SHA256SUMS", by=("predict", tmp_path / "evil", made / "x.npy", *predict)
+    )
     assert not mark.exists()
 
 
@@ -234,7 +236,7 @@ def test_a_model_that_points_elsewhere(made: Path, tmp_path: Path, entry: str, e
     with open(model / "SHA256SUMS", "a") as file:
         file.write(f"{'0' * 64}  {entry}\n")
     by = ("predict", model, made / "x.npy", "-o", tmp_path / "p.parquet")
-    refused(tmp_path, 4, error, entry, by=by)
+    assert_refused(tmp_path, 4, error, entry, by=by)
     assert not (tmp_path / "sprung").exists()
 
 
@@ -244,7 +246,7 @@ def test_a_model_of_a_newer_version(made: Path, tmp_path: Path) -> None:
     (model / "model.json").write_text(json.dumps(header | {"version": 99}))
     (model / "SHA256SUMS").write_text(sums_text(model))
     by = ("predict", model, made / "x.npy", "-o", tmp_path / "p.parquet")
-    refused(tmp_path, 4, "ModelFormat", "99", by=by)
+    assert_refused(tmp_path, 4, "ModelFormat", "99", by=by)
 
 
 # ---- memory ------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from pipeline.run_check import run_problems
 from pipeline.stages.publish import deterministic
 from pipeline.store import MANIFEST, RunFolder, file_digest, read_json, read_sealed
 from tasks.digest import combine, digest_text
@@ -51,3 +52,10 @@ def _text(value: Any) -> str:
 def differences(expected: dict[str, str], found: dict[str, str]) -> list[str]:
     """Names of the artefacts that differ, or that only one side has."""
     return sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
+
+
+def assert_same(expected: dict[str, str], run: Path) -> None:
+    """The run has every artefact that is expected, with the same digest, and nothing of it is damaged."""
+    assert len(expected) > 50
+    assert differences(expected, digests_of(run)) == []
+    assert list(run_problems(RunFolder(run))) == []

@@ -22,7 +22,7 @@ import pytest
 from pipeline.config import load_config
 from pipeline.stages import grow
 from tests.systems.conftest import long_config, write_config
-from tests.systems.digests import differences, digests_of
+from tests.systems.digests import assert_same, digests_of
 from tests.systems.harness import (
     Started,
     WorkerKiller,
@@ -66,14 +66,8 @@ def expected(configs: dict[str, Path]) -> dict[str, dict[str, str]]:
     return {body: digests_of(run_here(config)) for body, config in configs.items()}
 
 
-def same(expected: dict[str, str], run: Path) -> None:
-    found = digests_of(run)
-    assert differences(expected, found) == []
-    assert len(found) > 50
-
-
 def test_the_serial_pool_twice(configs: dict[str, Path], expected: dict[str, Any], tmp_path: Path) -> None:
-    same(expected["dense"], run_here(configs["dense"], runs=tmp_path))
+    assert_same(expected["dense"], run_here(configs["dense"], runs=tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +77,7 @@ def test_the_serial_pool_twice(configs: dict[str, Path], expected: dict[str, Any
 def test_workers_and_threads(
     configs: dict[str, Path], expected: dict[str, Any], tmp_path: Path, body: str, workers: int, threads: int
 ) -> None:
-    same(expected[body], run_here(configs[body], f"local:{workers}", threads, tmp_path))
+    assert_same(expected[body], run_here(configs[body], f"local:{workers}", threads, tmp_path))
 
 
 def test_workers_killed_at_random(configs: dict[str, Path], expected: dict[str, Any], tmp_path: Path) -> None:
@@ -91,7 +85,7 @@ def test_workers_killed_at_random(configs: dict[str, Path], expected: dict[str, 
     with WorkerKiller(os.getpid(), SEED, (0.1, 0.7), 4, partial(cluster_is_up, tmp_path / "small")) as killer:
         run = run_here(configs["dense"], "local:2", runs=tmp_path)
     assert killer.killed
-    same(expected["dense"], run)
+    assert_same(expected["dense"], run)
 
 
 def cluster_is_up(run: Path) -> bool:
@@ -103,14 +97,14 @@ def test_a_worker_killed_while_it_starts(configs: dict[str, Path], expected: dic
     with WorkerKiller(os.getpid(), SEED, (0.0, 0.02), most=1) as killer:
         run = run_here(configs["csr"], "local:1", runs=tmp_path)
     assert killer.killed
-    same(expected["csr"], run)
+    assert_same(expected["csr"], run)
     wait_until(lambda: not worker_processes(os.getpid()), "the workers of both clusters to end")
 
 
 def test_the_client_killed_at_random(configs: dict[str, Path], expected: dict[str, Any], tmp_path: Path) -> None:
     killed = kill_clients(configs["dense"], tmp_path, SEED, kills=3, scheduler="local:2", patch=LEARNT_BY_BLOCKS)
     assert killed == 3
-    same(expected["dense"], run_here(configs["dense"], runs=tmp_path))
+    assert_same(expected["dense"], run_here(configs["dense"], runs=tmp_path))
 
 
 def kill_clients(config: Path, runs: Path, seed: int, kills: int, scheduler: str, patch: str = "") -> int:
@@ -164,17 +158,19 @@ def test_long_ten_workers_and_ten_clients_killed(tmp_path: Path) -> None:
     expected = digests_of(run_here(config, runs=tmp_path / "serial"))
     for workers in (1, 2, 4):
         for threads in (1, 2):
-            same(expected, run_here(config, f"local:{workers}", threads, tmp_path / f"local-{workers}-{threads}"))
+            assert_same(
+                expected, run_here(config, f"local:{workers}", threads, tmp_path / f"local-{workers}-{threads}")
+            )
     killed = 0
     for attempt in range(5):  # until ten are dead, each time a whole run
         runs = tmp_path / f"killed-{attempt}"
         up = partial(cluster_is_up, runs / "small")
         with WorkerKiller(os.getpid(), SEED + attempt, (1.0, 4.0), 10 - killed, up) as killer:
-            same(expected, run_here(config, "local:2", runs=runs))
+            assert_same(expected, run_here(config, "local:2", runs=runs))
         killed += len(killer.killed)
         if killed == 10:
             break
     assert killed == 10
     clients = kill_clients(config, tmp_path / "clients", SEED, 10, "local:2", LEARNT_BY_BLOCKS)
     assert clients == 10
-    same(expected, run_here(config, runs=tmp_path / "clients"))
+    assert_same(expected, run_here(config, runs=tmp_path / "clients"))

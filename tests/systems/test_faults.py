@@ -29,7 +29,6 @@ from pipeline.plan import make_plan
 from pipeline.pool import SerialPool
 from pipeline.profile import ProfileError, load_profile
 from pipeline.resources import DiskTooSmall
-from pipeline.run_check import run_problems
 from pipeline.store import UNFINISHED, RunFolder
 from tasks.calls import publish
 from tasks.errors import ArtefactError
@@ -38,7 +37,7 @@ from tasks.models.parquet import read_table, write_table
 from tasks.worker import WorkerSettings
 from tests.systems.clusters import cluster
 from tests.systems.conftest import planted, write_config
-from tests.systems.digests import differences, digests_of
+from tests.systems.digests import assert_same, digests_of
 from tests.systems.harness import (
     WAIT,
     alive,
@@ -76,11 +75,6 @@ def expected(finished_runs: dict[str, Path]) -> dict[str, str]:
     return digests_of(finished_runs["dense"])
 
 
-def same(expected: dict[str, str], run: Path) -> None:
-    assert differences(expected, digests_of(run)) == []
-    assert list(run_problems(RunFolder(run))) == []
-
-
 def has_begun(run: Path, step: str) -> Callable[[], bool]:
     return lambda: any(event["event"] == "step" and event.get("step") == step for event in events_of(run))
 
@@ -88,7 +82,7 @@ def has_begun(run: Path, step: str) -> Callable[[], bool]:
 # ---- kills at every change of the disk ---------------------------------------------------------------------------
 
 
-def kill_at_points(folder: Path, count: int) -> None:
+def assert_kills_do_no_harm(folder: Path, count: int) -> None:
     """See `kill_points`: over a dataset so small that a run takes a second."""
     rows, labels, taxonomy = planted(400, 16, "dense", 0, shape=(2, 2, 2))
     ingest(rows, folder / "d.zarr", labels=labels, taxonomy=taxonomy, block_rows=64)
@@ -116,13 +110,13 @@ def kill_at_points(folder: Path, count: int) -> None:
 
 def test_killed_at_any_change_of_the_disk_the_next_run_ends_the_same(tmp_path: Path) -> None:
     print(f"LABELGROVE_KILL_SEED={SEED}")
-    kill_at_points(tmp_path, 8)
+    assert_kills_do_no_harm(tmp_path, 8)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 def test_long_killed_at_every_change_of_the_disk(tmp_path: Path) -> None:
-    kill_at_points(tmp_path, 0)
+    assert_kills_do_no_harm(tmp_path, 0)
 
 
 # ---- interruptions, and two runs at once -------------------------------------------------------------------------
@@ -147,7 +141,7 @@ def test_interrupted_exits_130_and_continues(
     assert "Traceback" not in client.text
     assert events_of(tmp_path / RUN)[-1]["event"] == "interrupted"
     assert not (tmp_path / RUN / "lock.json").exists()
-    same(expected, run_here(config))
+    assert_same(expected, run_here(config))
 
 
 def test_two_runs_at_once_the_second_exits_8(dataset: Path, expected: dict[str, str], tmp_path: Path) -> None:
@@ -162,7 +156,7 @@ def test_two_runs_at_once_the_second_exits_8(dataset: Path, expected: dict[str, 
         assert len(events_of(tmp_path / RUN)) == told
         gate.touch()
         assert first.wait() == 0, first.text
-    same(expected, tmp_path / RUN)
+    assert_same(expected, tmp_path / RUN)
 
 
 def _take_at_once(folder: Path, barrier: Any, held: Any, results: Any) -> None:
@@ -214,7 +208,7 @@ def test_what_a_killed_client_leaves_ends_by_itself_and_disturbs_nobody(
     gone = {process.pid for process in processes}
     busy = [c for c in psutil.net_connections("tcp") if c.status == psutil.CONN_LISTEN and c.pid in gone]
     assert not busy
-    same(expected, tmp_path / RUN)
+    assert_same(expected, tmp_path / RUN)
 
 
 def listening(process: psutil.Process) -> list[int]:
@@ -238,7 +232,7 @@ def test_a_full_disk_is_named_and_more_room_continues(
             run_here(config, runs=runs, force=True)
         for words in ("no space left", "bytes were to be written", "are free", str(runs), "free some space"):
             assert words in str(caught.value), f"{size}k: {caught.value}"
-    same(expected, run_here(config, runs=small_disk("40m")))
+    assert_same(expected, run_here(config, runs=small_disk("40m")))
 
 
 def test_a_full_disk_exits_5_on_workers_too(
@@ -250,7 +244,7 @@ def test_a_full_disk_exits_5_on_workers_too(
     assert "no space left" in ended.err
     assert str(runs) in ended.err
     assert "Traceback" not in ended.err
-    same(expected, run_here(config, runs=small_disk("40m")))
+    assert_same(expected, run_here(config, runs=small_disk("40m")))
 
 
 def test_a_disk_that_is_too_small_is_refused_before_anything_runs(
@@ -269,7 +263,7 @@ def test_a_disk_of_the_size_that_plan_names_is_large_enough(
 ) -> None:
     config = write_config(tmp_path, dataset)
     need = make_plan(load_config(config)).disk_bytes
-    same(expected, run_here(config, runs=small_disk(str(need + (64 << 10)))))  # and the lock
+    assert_same(expected, run_here(config, runs=small_disk(str(need + (64 << 10)))))  # and the lock
 
 
 def test_shared_arrays_that_do_not_fit_are_a_named_error(small_disk: Callable[[str], Path]) -> None:
@@ -321,7 +315,7 @@ def test_a_scheduler_that_is_killed_exits_6_and_another_continues(
         ended = labelgrove("run", config, "--scheduler", second.file)
     assert ended.code == 0, ended.err
     assert "train_ovr: reused" in ended.err
-    same(expected, tmp_path / RUN)
+    assert_same(expected, tmp_path / RUN)
 
 
 def test_a_scheduler_that_is_frozen_exits_6(dataset: Path, tmp_path: Path) -> None:

@@ -57,7 +57,8 @@ def test_workers_that_are_given_up_are_started_again(client: Any) -> None:
     end_worker(client, 1)
     wait_until(lambda: len(workers_of(client)) == 1, "the worker to leave")
     mend(client, 10)
-    wait_until(lambda: len(workers_of(client)) == 2, "another worker")
+    client.wait_for_workers(2, timeout=60)
+    assert len(workers_of(client)) == 2
 
 
 def test_a_cluster_that_is_gone_is_no_fault_of_mending(client: Any) -> None:
