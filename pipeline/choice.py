@@ -57,6 +57,7 @@ def without(run: RunConfig, left_out: Iterable[str]) -> RunConfig:
         return run
     train = tuple(learner for learner in run.train if learner.name not in gone)
     needed = {rows for learner in train for rows in (learner.rows, learner.tested_on)} - {OWN_ROWS}
+    needed |= {retrieval.rows for retrieval in run.retrieve}
     for encoding in reversed(run.encode):  # one that is read stands before its readers
         if encoding.name in needed:
             needed.add(encoding.rows)

@@ -59,10 +59,10 @@ def _findings(error: ValidationError, model: type[BaseModel], values: dict[str, 
 
 
 def _is_tag(step: Any, values: dict[str, Any], loc: tuple[Any, ...]) -> bool:
-    """Pydantic puts the kind of a training section into the path: ('train', 0, 'label-tree', 'depth')."""
+    """Pydantic puts the kind of such a section into the path: ('train', 0, 'label-tree', 'depth')."""
     return (
         len(loc) > 2
-        and loc[0] == "train"
+        and loc[0] in ("encode", "train")
         and step is loc[2]
         and isinstance(step, str)
         and "kind" in _entry(values, loc)
@@ -92,21 +92,19 @@ def _nearest(word: str, known: Sequence[str]) -> str:
 
 def _siblings(model: type[BaseModel], loc: tuple[Any, ...]) -> list[str]:
     """The keys that the section at `loc` knows."""
-    from pipeline import config
+    from pipeline import sections
 
-    sections: dict[Any, type[BaseModel]] = {
-        "data": config.DataSection,
-        "predict": config.PredictSection,
-        "report": config.ReportSection,
-        "encode": config.PqEncoding,
-        "ovr": config.OneVsRest,
-        "heshing": config.Heshing,
-        "flat-hash": config.FlatHash,
-        "label-tree": config.LabelTree,
+    named: dict[Any, type[BaseModel]] = {
+        "data": sections.DataSection,
+        "predict": sections.PredictSection,
+        "evaluate": sections.EvaluateSection,
+        "report": sections.ReportSection,
+        "retrieve": sections.RetrieveSection,
+        **sections.KINDS,
     }
     found = model
     for step in loc[:-1]:
-        found = sections.get(step, found)
+        found = named.get(step, found)
     return list(found.model_fields)
 
 

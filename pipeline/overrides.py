@@ -7,6 +7,8 @@ from typing import Any
 
 from pipeline.config_errors import ConfigError
 
+PLAIN, NAMED = ("data", "predict", "evaluate", "report"), ("encode", "train", "retrieve")  # sections
+
 
 def apply_overrides(values: dict[str, Any], overrides: tuple[str, ...]) -> None:
     """Set each `path=value` in place; an encoding or a model is named by its name (`tree.depth=3`).
@@ -26,22 +28,22 @@ def apply_overrides(values: dict[str, Any], overrides: tuple[str, ...]) -> None:
 def _place(values: dict[str, Any], keys: list[str], override: str) -> tuple[dict[str, Any], str]:
     named = {
         str(entry["name"]): entry
-        for section in ("encode", "train")
+        for section in NAMED
         for entry in _listed(values.get(section))
         if isinstance(entry, dict) and "name" in entry
     }
-    if keys[0] in ("encode", "train") and len(keys) == 3:
+    if keys[0] in NAMED and len(keys) == 3:
         keys = keys[1:]
     if len(keys) == 1:
         return values, keys[0]
     if len(keys) == 2 and keys[0] in named:
         return named[keys[0]], keys[1]
-    if len(keys) == 2 and keys[0] in ("data", "predict", "report"):
+    if len(keys) == 2 and keys[0] in PLAIN:
         section = values.setdefault(keys[0], {})
         if not isinstance(section, dict):
             raise ConfigError(f"-s {override}: {keys[0]} is {section!r}, no section", "-s", f"write it as [{keys[0]}]")
         return section, keys[1]
-    known = ", ".join(["data", "predict", "report", *named])
+    known = ", ".join([*PLAIN, *named])
     raise ConfigError(f"-s {override}: {keys[0]!r} names no part of the config", "-s", f"known parts: {known}")
 
 

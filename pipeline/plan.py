@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from pipeline.choice import EVERYTHING, Choice, model_of, without
-from pipeline.config import OWN_ROWS, LoadedConfig, RunConfig
+from pipeline.config import LoadedConfig, RunConfig
 from pipeline.dataset import Dataset
 from pipeline.errors import OtherRun
 from pipeline.profile import HEAP_KEPT_BYTES, Profile
 from pipeline.published import REPORT, AskedStep, config_changes
 from pipeline.reasons import why_not
+from pipeline.rows_facts import rows_facts
 from pipeline.stage import Asked, Estimate, Facts, Stage, fingerprints
 from pipeline.store import Done, RunFolder, read_manifest
 from tasks.errors import LabelgroveError
-from tasks.io import nonzeros_of
 
 IDLE_WORKER_BYTES = (320 << 20) + HEAP_KEPT_BYTES  # a process with everything imported and compiled, measured
 CACHE_SHARE, MOST_CACHE, LEAST_CACHE = 4, 1 << 30, 16 << 20  # rows kept: a quarter of what a worker may hold
@@ -150,7 +147,13 @@ def _stages(
 ) -> list[Stage]:
     from pipeline.systems import stages_of
 
-    return stages_of(without(config.run, left_out), dataset, asked_of(config, left_out, choice))
+    run = without(config.run, left_out)
+    return stages_of(run, facts_of(config, run, dataset), asked_of(config, left_out, choice))
+
+
+def facts_of(config: LoadedConfig, run: RunConfig, dataset: Dataset) -> Facts:  # noqa: ARG001
+    """What a part of a config will work on. Raises the errors of taxonomy files."""
+    return Facts(dataset, rows_facts(run, dataset))
 
 
 def asked_of(config: LoadedConfig, left_out: Collection[str], choice: Choice) -> Asked:
@@ -164,7 +167,7 @@ def _planned_run(
 ) -> Plan:
     stages = _stages(config, dataset, left_out, choice)
     prints = fingerprints(stages, dataset.digest, config.run.seed)
-    facts = facts_of(without(config.run, left_out), dataset)
+    facts = facts_of(config, without(config.run, left_out), dataset)
     steps: list[PlannedStep] = []
     changed: set[str] = set()
     reused: dict[str, Done] = {}
@@ -245,21 +248,6 @@ def check_identity(folder: RunFolder, config: LoadedConfig, dataset: Dataset) ->
             str(folder.path),
             "give the run another `name`, another --runs folder, or remove this one",
         )
-
-
-def facts_of(run: RunConfig, dataset: Dataset) -> Facts:
-    """Bytes of the largest block in each encoding, before any of them is made."""
-    width = dataset.n_features
-    if dataset.body == "csr":
-        most = max(nonzeros_of(dataset.rows_store), default=0)
-        own, floats = 8 * most + 8 * dataset.block_rows, math.ceil(most / max(1, dataset.block_rows))
-    else:
-        own, floats = np.dtype(dataset.dtype).itemsize * width * dataset.block_rows, width
-    block_bytes, row_floats = {OWN_ROWS: own}, {OWN_ROWS: floats}
-    for encoding in run.encode:
-        block_bytes[encoding.name] = dataset.block_rows * (encoding.subquantizers or width)
-        row_floats[encoding.name] = width
-    return Facts(dataset, block_bytes, row_floats)
 
 
 def _planned(stage: Stage, prints: dict[str, str], folder: RunFolder, facts: Facts, changed: set[str]) -> PlannedStep:

@@ -13,21 +13,32 @@ from typing import Any, ClassVar
 from pipeline.config import OWN_ROWS
 from pipeline.dataset import Dataset
 from pipeline.pool import Pool
+from pipeline.rows_facts import RowsFacts
 from pipeline.store import Done
 from tasks.io import Block, blocks_of
+from tasks.taxonomy import Taxonomy
 
 FILE_BYTES = 4096  # a file takes whole blocks of a file system
 CARD_BYTES = 32 << 10  # DONE.json, and the small files of a model's folder
 ROWS_STORE = "rows.zarr"  # of an encoding's step
+ENCODER = "encoder"  # folder of what made these rows, where the store itself does not say
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a plan knows before anything runs: the dataset, and the width of each encoding's rows in memory."""
+    """What is known before anything runs.
+
+    rows        what the dataset's own rows are like, and those of each encoding
+    taxonomies  those of the files that the config names, by its words for them
+    """
 
     dataset: Dataset
-    block_bytes: Mapping[str, int]  # rows name -> bytes of one block once read
-    row_floats: Mapping[str, int]  # rows name -> numbers a row decodes to, for batches
+    rows: Mapping[str, RowsFacts]
+    taxonomies: Mapping[str, Taxonomy] = field(default_factory=dict)
+
+    def taxonomy(self, named: str | None) -> Taxonomy | None:
+        """The taxonomy of a file that the config names, or the dataset's own, which it may lack."""
+        return self.dataset.taxonomy if named is None else self.taxonomies[named]
 
 
 @dataclass(frozen=True)

@@ -158,8 +158,8 @@ def _predict_dataset(
     dataset = Dataset.open(data)
     if split is not None and split not in SPLITS:
         raise UsageError(f"--split {split!r}: expected one of {', '.join(SPLITS)}", "--split")
-    if dataset.n_features != saved.model.n_features:
-        what = f"{dataset.n_features} columns where {saved.model.n_features} are expected"
+    if dataset.n_features != saved.n_features:
+        what = f"{dataset.n_features} columns where {saved.n_features} are expected"
         raise ColumnMismatch(what, data, "give rows with the columns of the training rows, in the same order")
     mapped = class_map(dataset.classes, saved.classes)
     _warn_of_classes(mapped, data)
@@ -222,7 +222,7 @@ def _predict_files(
 
 def _open(data: str, spool: Path, saved: SavedModel, labelled: bool, reading: Mapping[str, Any]) -> Source:
     """svmlight lines may begin with anything where a label would stand, or with the first column at once."""
-    width = saved.model.n_features
+    width = saved.n_features
     try:
         return open_source(data, spool, n_features=width, labelled=labelled, **reading)
     except SvmlightLine:

@@ -14,7 +14,7 @@ from pipeline.config_errors import ConfigError
 from pipeline.dataset import Dataset
 from pipeline.lock import locked
 from pipeline.notes import learner_notes, note_line
-from pipeline.plan import IDLE_WORKER_BYTES, MemoryPlan, Plan, human_bytes, make_plan, memory_plan
+from pipeline.plan import IDLE_WORKER_BYTES, MemoryPlan, Plan, facts_of, human_bytes, make_plan, memory_plan
 from pipeline.profile import Profile, load_profile
 from pipeline.progress import view_for_terminal
 from pipeline.published import stale_models
@@ -22,6 +22,7 @@ from pipeline.report.numbers import seconds
 from pipeline.report.table import print_table
 from pipeline.resources import free_bytes, refusals, worker_bytes
 from pipeline.runner import RunResult, run_config
+from pipeline.stage import Facts
 from pipeline.store import MANIFEST
 from pipeline.systems import stages_of
 from tasks.errors import LabelgroveError, ResourceError, UsageError
@@ -230,7 +231,10 @@ def _check_run(
     if chosen is None:
         return
     run = without(loaded.run, {learner.name for learner in loaded.run.train} - set(chosen))
-    found = [error for part in _parts(run) for error in _refusals(part, dataset)]
+    facts: Facts | None = _try(errors, lambda: facts_of(loaded, run, dataset))
+    if facts is None:
+        return
+    found = [error for part in _parts(run) for error in _refusals(part, facts)]
     errors += found
     made: Plan | None = None if found else _try(errors, lambda: make_plan(loaded, runs, choice))
     if made is not None:
@@ -254,14 +258,14 @@ def _open_dataset(place: Path) -> Dataset:
 def _parts(run: RunConfig) -> Iterator[RunConfig]:
     """The config with one encoding or one model at a time, so that every one has its say."""
     for encoding in run.encode:
-        yield run.model_copy(update={"encode": (encoding,), "train": ()})
+        yield run.model_copy(update={"encode": (encoding,), "train": (), "retrieve": ()})
     for learner in run.train:
-        yield run.model_copy(update={"encode": (), "train": (learner,)})
+        yield run.model_copy(update={"encode": (), "train": (learner,), "retrieve": ()})
 
 
-def _refusals(part: RunConfig, dataset: Dataset) -> list[LabelgroveError]:
+def _refusals(part: RunConfig, facts: Facts) -> list[LabelgroveError]:
     errors: list[LabelgroveError] = []
-    _try(errors, lambda: stages_of(part, dataset))
+    _try(errors, lambda: stages_of(part, facts))
     return errors
 
 

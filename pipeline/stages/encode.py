@@ -11,7 +11,6 @@ from typing import Any, Self
 import numpy as np
 
 from pipeline.config import OWN_ROWS, PqEncoding
-from pipeline.dataset import Dataset
 from pipeline.oracles import keep, load_kept
 from pipeline.pool import Pool
 from pipeline.stage import CARD_BYTES, FILE_BYTES, ROWS_STORE, Estimate, Facts, Made, Stage, Work, encode_step
@@ -44,15 +43,16 @@ class PqStage(Stage):
 
     encoding: PqEncoding
     params: PqParams
+    n_features: int  # of the rows that are encoded
 
     @classmethod
-    def of(cls, encoding: PqEncoding, dataset: Dataset) -> Self:
+    def of(cls, encoding: PqEncoding, facts: Facts) -> Self:
         """Raises PQShape and PQTooFewRows with the values that would do."""
         given = {key: getattr(encoding, key) for key in PqParams.__dataclass_fields__}
-        params = PqParams(**given)
-        params.resolve(dataset.n_features)
-        params.check_rows(dataset.split_counts["train"])
-        return cls(encoding, params)
+        params, n_features = PqParams(**given), facts.rows[encoding.rows].n_features
+        params.resolve(n_features)
+        params.check_rows(facts.dataset.split_counts["train"])
+        return cls(encoding, params, n_features)
 
     @property
     def name(self) -> str:
@@ -71,10 +71,10 @@ class PqStage(Stage):
 
     def estimate(self, facts: Facts) -> Estimate:
         dataset = facts.dataset
-        books = 4 * dataset.n_features * self.params.n_centroids
-        codes = dataset.block_rows * self.params.resolve(dataset.n_features)
-        task = 2 * facts.block_bytes[self.encoding.rows] + 6 * SLICE_BYTES + 5 * books + 2 * codes + 32 * MEGABYTE
-        first = 3 * 4 * dataset.n_features * FIRST_ROWS * self.params.n_centroids
+        books = 4 * self.n_features * self.params.n_centroids
+        codes = dataset.block_rows * self.params.resolve(self.n_features)
+        task = 2 * facts.rows[self.encoding.rows].block_bytes + 6 * SLICE_BYTES + 5 * books + 2 * codes + 32 * MEGABYTE
+        first = 3 * 4 * self.n_features * FIRST_ROWS * self.params.n_centroids
         blocks = len(dataset.blocks())
         disk = blocks * (codes + FILE_BYTES) + books + CARD_BYTES
         spare = 2 * books + blocks * FILE_BYTES + CARD_BYTES  # kept codebooks, published ones, a mark a block
@@ -109,7 +109,7 @@ class PqStage(Stage):
         if kept is not None:
             return kept["codebooks"]
         oracle = PoolCodebooks(work.pool, work.train_blocks(self.encoding.rows), self, work)
-        n_subquantizers = self.params.resolve(work.dataset.n_features)
+        n_subquantizers = self.params.resolve(self.n_features)
         trained = train_codebooks(oracle, n_subquantizers, self.params.n_centroids, self.params.iterations, work.seed)
         keep(path, {"codebooks": trained.codebooks})
         return trained.codebooks

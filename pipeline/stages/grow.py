@@ -37,21 +37,22 @@ class GrowStage(TrainStage):
     """Train one label tree."""
 
     learner: LabelTreeSection
-    chain: tuple[str, ...] = ()
+    chain: tuple[str, ...]
+    n_features: int
     version: ClassVar[int] = 3
 
     @classmethod
-    def of(cls, learner: LabelTreeSection, dataset: Dataset, chain: tuple[str, ...] = ()) -> Self:
+    def of(cls, learner: LabelTreeSection, facts: Facts, chain: tuple[str, ...] = ()) -> Self:
         """Raises ParamError and TreeShape when a parameter does not fit, NoTrainingRows without training rows."""
-        tree_params(learner, dataset)
-        check_rows(learner, dataset)
-        return cls(learner, chain)
+        tree_params(learner, facts.dataset)
+        check_rows(learner, facts.dataset)
+        return cls(learner, chain, facts.rows[learner.rows].n_features)
 
     def estimate(self, facts: Facts) -> Estimate:
         dataset, rows = facts.dataset, self.learner.rows
         params = tree_params(self.learner, dataset)
         size = TreeSize.of(self.learner, params, facts)
-        block_bytes, judge_bytes = (facts.block_bytes[name] for name in (rows, self.learner.tested_on))
+        block_bytes, judge_bytes = (facts.rows[name].block_bytes for name in (rows, self.learner.tested_on))
         n_train = dataset.split_counts["train"]
         n_judged = n_train + dataset.split_counts["validation"]
         row_bytes = block_bytes / max(1, min(dataset.block_rows, dataset.n_rows))
@@ -59,7 +60,7 @@ class GrowStage(TrainStage):
         judged = held * judge_bytes / block_bytes * dataset.split_counts["validation"] / max(1, n_train)
         by_blocks = size.blocks_bytes(row_bytes)
         widest, model = size.widest_children(), max(size.widest_node_bytes(), by_blocks)
-        batch = 4 * 1024 * (facts.row_floats[rows] + 3 * widest)
+        batch = 4 * 1024 * (facts.rows[rows].row_floats + 3 * widest)
         whole = int(2.2 * (held + judged)) + 64 * n_judged
         task = 2 * max(block_bytes, judge_bytes) + whole + 5 * model + batch + 64 * MEGABYTE
         weights = size.model_bytes()
@@ -79,7 +80,7 @@ class GrowStage(TrainStage):
             params=tree_params(self.learner, dataset),
             seed=work.seed,
             name=self.learner.name,
-            n_features=dataset.n_features,
+            n_features=self.n_features,
             n_classes=dataset.n_classes,
         )
         n_train = dataset.split_counts["train"]

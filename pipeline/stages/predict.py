@@ -74,8 +74,8 @@ class PredictStage(Stage):
     def estimate(self, facts: Facts) -> Estimate:
         dataset, rows = facts.dataset, self.learner.tested_on
         model = model_bytes(self.learner, facts)
-        scores = 4 * (1024 * facts.row_floats[rows] + 3 * min(1024 * nodes(self.learner, dataset), SLICE_CELLS))
-        task = 3 * facts.block_bytes[rows] + 3 * model + scores + 96 * MEGABYTE
+        scores = 4 * (1024 * facts.rows[rows].row_floats + 3 * min(1024 * nodes(self.learner, dataset), SLICE_CELLS))
+        task = 3 * facts.rows[rows].block_bytes + 3 * model + scores + 96 * MEGABYTE
         blocks = test_block_count(dataset)
         disk = 2 * predictions_bytes(self.learner, self.predict, dataset) + PART_BYTES * blocks + CARD_BYTES
         return Estimate(task, disk, blocks)
@@ -89,7 +89,9 @@ class PredictStage(Stage):
         top = min(self.predict.top, work.dataset.n_classes)
         selection = Selection(work.dataset.path, TEST)
         model = str(work.folders[train_step(self.learner.name)] / MODEL)
-        report: PredictReport = work.pool.sum(predict_block, blocks, model, top, str(parts), selection, name=self.name)
+        report: PredictReport = work.pool.sum(
+            predict_block, blocks, model, top, str(parts), selection, True, name=self.name
+        )
         found = [parts / part_name(block.index) for block in blocks]
         metadata = {"model": work.inputs[train_step(self.learner.name)].digest, "dataset": work.dataset.digest}
         join_parts(found, work.folder / PREDICTIONS, metadata, report.digests)
@@ -147,7 +149,7 @@ def model_bytes(learner: Learner, facts: Facts) -> int:
     """Bytes of a model's parameters; of a label tree at most about."""
     if isinstance(learner, LabelTreeSection):
         return TreeSize.of(learner, tree_params(learner, facts.dataset), facts).model_bytes()
-    return parameter_bytes(learner, facts.dataset)
+    return parameter_bytes(learner, facts)
 
 
 def label_sets(model_folder: str) -> dict[str, Array] | None:

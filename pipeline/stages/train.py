@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from pipeline.config import OWN_ROWS, FlatHash, Heshing, LabelTree, Learner, OneVsRest, SgdLearner
 from pipeline.dataset import Dataset
 from pipeline.oracles import FileCheckpoint, PoolOracle
-from pipeline.stage import CARD_BYTES, ROWS_STORE, Estimate, Facts, Made, Stage, Work, encode_step
+from pipeline.stage import CARD_BYTES, ENCODER, ROWS_STORE, Estimate, Facts, Made, Stage, Work, encode_step
 from tasks.fit.fit import FitResult, NoTrainingRows, fit
 from tasks.fit.linear import LinearScorer
 from tasks.fit.problem import SgdProblem
@@ -25,6 +26,7 @@ from tasks.losses import crammer_singer, hinge, logistic, multinomial, weights
 from tasks.losses.base import Loss
 from tasks.models.base import Model
 from tasks.models.encoder import Encoder, PqEncoder
+from tasks.models.encoder_folder import load_encoder
 from tasks.models.folder import save_model
 from tasks.models.hashed import HashedModel
 from tasks.models.linear import LinearModel
@@ -34,6 +36,7 @@ from tasks.taxonomy import Taxonomy
 
 MODEL = "model"  # folder of the trained model within its step
 MEGABYTE = 1 << 20
+FlatLearner = OneVsRest | Heshing | FlatHash
 
 LOSSES: dict[str, Callable[[Array | None], Loss]] = {
     "squared-hinge": lambda weight: hinge.OneVsRestHinge(squared=True, class_weight=weight),
@@ -73,7 +76,14 @@ def class_counts(dataset: Dataset) -> Array:
 
 def encoders_of(chain: Sequence[str], work: Work) -> list[Encoder]:
     """What turns raw rows into those that a learner is tested on: the encodings of `chain`, first to last."""
-    return [PqEncoder(read_codebooks(str(work.folders[encode_step(name)] / ROWS_STORE))) for name in chain]
+    return [encoder_of(work.folders[encode_step(name)]) for name in chain]
+
+
+def encoder_of(folder: Path) -> Encoder:
+    """The encoder that an encoding's step has made its rows with."""
+    if (folder / ENCODER).is_dir():
+        return load_encoder(folder / ENCODER)
+    return PqEncoder(read_codebooks(str(folder / ROWS_STORE)))
 
 
 def inputs_of(learner: Learner, chain: Sequence[str] = ()) -> tuple[str, ...]:
@@ -142,21 +152,22 @@ class SgdStage(TrainStage):
 
     version: ClassVar[int] = 2
 
-    learner: OneVsRest | Heshing | FlatHash
-    chain: tuple[str, ...] = ()
+    learner: FlatLearner
+    chain: tuple[str, ...]
+    n_features: int
 
     @classmethod
-    def of(cls, learner: OneVsRest | Heshing | FlatHash, dataset: Dataset, chain: tuple[str, ...] = ()) -> Self:
+    def of(cls, learner: FlatLearner, facts: Facts, chain: tuple[str, ...] = ()) -> Self:
         """Raises ParamError when a parameter is out of range, NoTrainingRows when there is nothing to learn from."""
         sgd_params(learner)
-        check_rows(learner, dataset)
-        return cls(learner, chain)
+        check_rows(learner, facts.dataset)
+        return cls(learner, chain, facts.rows[learner.rows].n_features)
 
     def estimate(self, facts: Facts) -> Estimate:
         dataset = facts.dataset
-        model = parameter_bytes(self.learner, dataset)
-        batch = 4 * 1024 * (facts.row_floats[self.learner.rows] + 2 * nodes(self.learner, dataset))
-        task = 2 * facts.block_bytes[self.learner.rows] + 3 * model + batch + 64 * MEGABYTE
+        model = parameter_bytes(self.learner, facts)
+        batch = 4 * 1024 * (facts.rows[self.learner.rows].row_floats + 2 * nodes(self.learner, dataset))
+        task = 2 * facts.rows[self.learner.rows].block_bytes + 3 * model + batch + 64 * MEGABYTE
         adding = (FAN_IN + 2) * model
         tasks = self.learner.rounds * self.learner.partitions + 1
         spare = 3 * model + CARD_BYTES  # two checkpoints while one is replaced, and what the tasks are told
@@ -181,11 +192,11 @@ class SgdStage(TrainStage):
 
     def _problem(self, dataset: Dataset) -> tuple[Scorer, Loss]:
         if isinstance(self.learner, OneVsRest):
-            scorer: Scorer = LinearScorer(dataset.n_features, dataset.n_classes, self.learner.bias)
+            scorer: Scorer = LinearScorer(self.n_features, dataset.n_classes, self.learner.bias)
             balanced = self.learner.class_weight == "balanced"
             weight = weights.balanced(class_counts(dataset)) if balanced else None
             return scorer, LOSSES[self.learner.loss](weight)
-        return hashed_scorer(self.learner, dataset), LOSSES[self.learner.loss](None)
+        return hashed_scorer(self.learner, dataset, self.n_features), LOSSES[self.learner.loss](None)
 
     def _model(self, scorer: Scorer, result: FitResult) -> Model:
         parameters = result.parameters
@@ -194,30 +205,31 @@ class SgdStage(TrainStage):
         return LinearModel(parameters["weights"], parameters.get("bias"), self.learner.kind)
 
 
-def hashed_scorer(learner: Heshing | FlatHash, dataset: Dataset) -> HashedScorer:
+def hashed_scorer(learner: Heshing | FlatHash, dataset: Dataset, n_features: int) -> HashedScorer:
     """Scores along the taxonomy's paths (Zhao & Xing, section 3), or every class under its leaf's own hash."""
     taxonomy = dataset.taxonomy or Taxonomy.flat(dataset.n_classes)
     if isinstance(learner, FlatHash):
         seeds = taxonomy.node_seeds[taxonomy.leaf_of_class]
-        return HashedScorer.flat(seeds, learner.n_buckets, dataset.n_features)
-    return HashedScorer.hierarchical(taxonomy, learner.n_buckets, dataset.n_features)
+        return HashedScorer.flat(seeds, learner.n_buckets, n_features)
+    return HashedScorer.hierarchical(taxonomy, learner.n_buckets, n_features)
 
 
-def parameter_bytes(learner: Learner, dataset: Dataset) -> int:
+def parameter_bytes(learner: Learner, facts: Facts) -> int:
     """Bytes of the float32 parameters; of a label tree about, since classes may stand below several children."""
+    dataset = facts.dataset
     if isinstance(learner, Heshing | FlatHash):
         return 4 * learner.n_buckets * n_levels(learner, dataset)
     columns = dataset.n_classes * (2 if isinstance(learner, LabelTree) else 1)
-    return 4 * (dataset.n_features + 1) * columns
+    return 4 * (facts.rows[learner.rows].n_features + 1) * columns
 
 
 def saved_bytes(learner: Learner, parameters: int, facts: Facts) -> int:
     """Bytes of a model's folder, at most: parameters, class table, codebooks of the encodings that it carries."""
     dataset = facts.dataset
-    carried = len(facts.block_bytes) - 1 if learner.tested_on != OWN_ROWS else 0
+    carried = sum(rows.encoder_bytes for rows in facts.rows.values()) if learner.tested_on != OWN_ROWS else 0
     names = sum(len(text.encode("utf-8", "replace")) for text in (*dataset.classes.ids, *dataset.classes.names))
     table = 2 * (names + 16 * dataset.n_classes)
-    return parameters + table + carried * 4 * dataset.n_features * 256 + CARD_BYTES
+    return parameters + table + carried + CARD_BYTES
 
 
 def n_levels(learner: SgdLearner, dataset: Dataset) -> int:

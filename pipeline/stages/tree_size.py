@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipeline.config import OWN_ROWS
 from pipeline.config import LabelTree as LabelTreeSection
 from pipeline.stage import Facts
 from tasks.trees.params import LabelTreeParams
@@ -30,10 +29,10 @@ class TreeSize:
     @classmethod
     def of(cls, learner: LabelTreeSection, params: LabelTreeParams, facts: Facts) -> TreeSize:
         dataset = facts.dataset
-        sparse = dataset.body == "csr" and learner.rows == OWN_ROWS
+        rows = facts.rows[learner.rows]
         n_train = dataset.split_counts["train"]
-        nonzeros = facts.row_floats[OWN_ROWS] if sparse else 0
-        return cls(params, dataset.n_features, dataset.n_classes, n_train, nonzeros)
+        nonzeros = rows.row_floats if rows.body == "csr" else 0
+        return cls(params, rows.n_features, dataset.n_classes, n_train, nonzeros)
 
     def share(self, depth: int) -> float:
         """What an even node at a depth has of all classes and, when children learn from all rows of theirs, of rows."""

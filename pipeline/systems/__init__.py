@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pipeline.config import LabelTree, RunConfig, Training
-from pipeline.dataset import Dataset
-from pipeline.stage import Asked, Stage
+from pipeline.config import AnyEncoding, LabelTree, PqEncoding, RunConfig, Training
+from pipeline.stage import Asked, Facts, Stage
 from pipeline.stages.encode import PqStage
 from pipeline.stages.grow import GrowStage
 from pipeline.stages.predict import EvaluateStage, PredictStage
@@ -16,7 +15,7 @@ from pipeline.stages.train import SgdStage
 from tasks.errors import LabelgroveError
 
 
-def stages_of(config: RunConfig, dataset: Dataset, asked: Asked | None = None) -> list[Stage]:
+def stages_of(config: RunConfig, facts: Facts, asked: Asked | None = None) -> list[Stage]:
     """Encodings, then of each learner train, predict, evaluate, then the report.
 
     Raises the errors of parameters that the data do not allow (PQShape, PQTooFewRows, TreeShape, ParamError); they say
@@ -25,15 +24,16 @@ def stages_of(config: RunConfig, dataset: Dataset, asked: Asked | None = None) -
     stages: list[Stage] = []
     for encoding in config.encode:
         with errors_of(f"encode {encoding.name}"):
-            stages.append(PqStage.of(encoding, dataset))
+            stages.append(_encoding(encoding, facts))
     for learner in config.train:
         with errors_of(f"train {learner.name}"):
-            stages.append(_training(learner, config, dataset))
-    if dataset.split_counts["test"]:
+            stages.append(_training(learner, config, facts))
+    tested = facts.dataset.split_counts["test"] > 0
+    if tested:
         for learner in config.train:
             stages += [PredictStage(learner, config.predict), EvaluateStage(learner)]
     if config.train:
-        stages.append(PublishStage(config, dataset.split_counts["test"] > 0, asked or Asked()))
+        stages.append(PublishStage(config, tested, asked or Asked()))
     return stages
 
 
@@ -47,11 +47,17 @@ def errors_of(section: str) -> Iterator[None]:
         raise
 
 
-def _training(learner: Training, config: RunConfig, dataset: Dataset) -> Stage:
+def _encoding(encoding: AnyEncoding, facts: Facts) -> Stage:
+    if isinstance(encoding, PqEncoding):
+        return PqStage.of(encoding, facts)
+    raise NotImplementedError(encoding.kind)
+
+
+def _training(learner: Training, config: RunConfig, facts: Facts) -> Stage:
     chain = chain_of(config, learner.tested_on)
     if isinstance(learner, LabelTree):
-        return GrowStage.of(learner, dataset, chain)
-    return SgdStage.of(learner, dataset, chain)
+        return GrowStage.of(learner, facts, chain)
+    return SgdStage.of(learner, facts, chain)
 
 
 def chain_of(config: RunConfig, rows: str) -> tuple[str, ...]:

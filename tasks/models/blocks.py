@@ -55,8 +55,12 @@ def cached_model(folder: str) -> SavedModel:
     return _LOADED.fetch(folder, version, lambda: load_model(folder), lambda _: 1)
 
 
-def predict_block(block: Block, model_folder: str, top: int, target_dir: str, selection: Selection) -> PredictReport:
+def predict_block(
+    block: Block, model_folder: str, top: int, target_dir: str, selection: Selection, encoded: bool = False
+) -> PredictReport:
     """Rank the selected rows of a block and write them as `part-<block>.parquet` in target_dir.
+
+    encoded  whether the rows are those of the run that the model is tested on; else its encoders turn them into such
 
     A block of which nothing is selected writes an empty part, so that every block has one. Raises ColumnMismatch, the
     errors of `load_model` and of `read_rows`, DiskFull.
@@ -66,9 +70,9 @@ def predict_block(block: Block, model_folder: str, top: int, target_dir: str, se
     rows = read_rows(block)
     if len(selected.index) != rows.n_rows:
         rows = rows.take(selected.index)
-    warm_up(saved, rows, top)
+    warm_up(saved, rows, top, encoded)
     start = time.perf_counter()
-    ranking = saved.rank(rows, top)
+    ranking = saved.rank(rows, top, encoded)
     seconds = time.perf_counter() - start
     digest = write_part(Path(target_dir) / part_name(block.index), selected, ranking)
     return PredictReport(rows.n_rows, int(ranking.evaluations.sum(dtype=np.int64)), seconds, (digest,))
@@ -77,9 +81,9 @@ def predict_block(block: Block, model_folder: str, top: int, target_dir: str, se
 _WARM: set[tuple[str, str]] = set()
 
 
-def warm_up(saved: SavedModel, rows: Rows, top: int) -> None:
+def warm_up(saved: SavedModel, rows: Rows, top: int, encoded: bool) -> None:
     """Compile the kernels of this kind of model and rows once per process, so that timings hold no compilation."""
     kind = (saved.model.kind, rows.body)
     if kind not in _WARM and rows.n_rows:
-        saved.rank(rows.take(np.arange(1)), top)
+        saved.rank(rows.take(np.arange(1)), top, encoded)
         _WARM.add(kind)

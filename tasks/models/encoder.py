@@ -20,6 +20,11 @@ class Encoder(Protocol):
     @property
     def kind(self) -> str: ...
 
+    @property
+    def n_features(self) -> int:
+        """Columns of the rows that it encodes."""
+        ...
+
     def encode(self, rows: Rows) -> Rows: ...
 
     def header(self) -> dict[str, Any]: ...
@@ -39,6 +44,10 @@ class PqEncoder:
 
     codebooks: Array
     kind: ClassVar[str] = "pq"
+
+    @property
+    def n_features(self) -> int:
+        return int(self.codebooks.shape[0] * self.codebooks.shape[2])
 
     def encode(self, rows: Rows) -> Rows:
         """Codes of rows; of rows that are codes, those of what they stand for. Raises ColumnMismatch."""

@@ -31,7 +31,6 @@ from tasks.models.parquet import read_table, write_table
 from tasks.models.registry import ENCODERS, MODELS, class_of
 from tasks.models.sums import CARD, CLASSES, HEADER, SUMS, WEIGHTS, check_folder, sums_text
 from tasks.models.tensors import check_finite, read_tensors, shapes_of, write_tensors
-from tasks.rows import PqCodes
 from tasks.rows.base import Array, Rows
 
 
@@ -49,9 +48,14 @@ class SavedModel:
     def digest(self) -> str:
         return str(self.header["digest"])
 
-    def rank(self, rows: Rows, top: int) -> Ranking:
-        """Raw rows go through the encoders, first to last; codes are a run's own rows, encoded to the end already."""
-        for encoder in self.encoders if rows.body != PqCodes.body else ():
+    @property
+    def n_features(self) -> int:
+        """Columns of the raw rows that it takes."""
+        return self.encoders[0].n_features if self.encoders else self.model.n_features
+
+    def rank(self, rows: Rows, top: int, encoded: bool = False) -> Ranking:
+        """Raw rows go through the encoders, first to last; a run's own rows may be `encoded` to the end already."""
+        for encoder in () if encoded else self.encoders:
             rows = encoder.encode(rows)
         return self.model.rank(rows, top)
 

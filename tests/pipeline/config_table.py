@@ -8,31 +8,61 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from pipeline.config import (
+    CodesEncoding,
     DataSection,
+    Dwta,
+    Encoding,
+    EvaluateSection,
     HashLearner,
     LabelTree,
     Learner,
+    MultiSvm,
     OneVsRest,
+    PcaEncoding,
     PqEncoding,
     PredictSection,
     ReportSection,
+    RetrieveSection,
     RunConfig,
     Section,
     SgdLearner,
+    TaxonomyLearner,
+    TreeSvm,
+    Wta,
 )
 
 SECTIONS: tuple[tuple[str, tuple[type[Section], ...]], ...] = (
     ("at the top", (RunConfig,)),
     ("`[data]`", (DataSection,)),
-    ('`[[encode]]` `kind = "pq"`', (PqEncoding,)),
+    ("`[[encode]]` of any kind", (Encoding,)),
+    ("... `pq`", (PqEncoding,)),
+    ("... `pca`", (PcaEncoding,)),
+    ("... `wta` `dwta`", (CodesEncoding,)),
+    ("... `wta`", (Wta,)),
+    ("... `dwta`", (Dwta,)),
     ("`[[train]]` of any kind", (Learner, SgdLearner)),
     ("... `ovr`", (OneVsRest,)),
+    ("... `msvm`", (MultiSvm,)),
+    ("... `heshing` `hie-svm` `tree-svm`", (TaxonomyLearner,)),
+    ("... `tree-svm`", (TreeSvm,)),
     ("... `heshing` `flat-hash`", (HashLearner,)),
     ("... `label-tree`", (LabelTree,)),
+    ("`[[retrieve]]`", (RetrieveSection,)),
     ("`[predict]`", (PredictSection,)),
+    ("`[evaluate]`", (EvaluateSection,)),
     ("`[report]`", (ReportSection,)),
 )
-NOT_KEYS = {"kind", "data", "encode", "train", "predict", "report"}  # sections, and what tells them apart
+NOT_KEYS = {
+    "kind",
+    "keeps_columns",
+    "data",
+    "encode",
+    "train",
+    "retrieve",
+    "predict",
+    "evaluate",
+    "report",
+}  # sections, and what tells them apart
 
 
 def rows() -> list[tuple[str, str, str, str]]:

@@ -1,0 +1,86 @@
+"""What the rows of every encoding will be like, before any of them is made."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeline.config import OWN_ROWS, AnyEncoding, Dwta, PcaEncoding, PqEncoding, RunConfig, Wta
+from pipeline.dataset import Dataset
+from tasks.io import nonzeros_of
+
+FLOAT_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class RowsFacts:
+    """Rows as they are stored and read.
+
+    body           "dense", "csr", "pq" or "onehot"
+    n_features     columns that a learner sees
+    block_bytes    of the largest block, once read
+    row_floats     numbers that a row decodes to, for batches
+    encoder_bytes  of the learnt numbers that make these rows from those that they are made from
+    """
+
+    body: str
+    n_features: int
+    block_bytes: int
+    row_floats: int
+    encoder_bytes: int = 0
+
+
+def rows_facts(run: RunConfig, dataset: Dataset) -> dict[str, RowsFacts]:
+    """Of the dataset's own rows and of every encoding; parameters that the data do not allow are found elsewhere."""
+    facts = {OWN_ROWS: _own(dataset)}
+    for encoding in run.encode:
+        facts[encoding.name] = _encoded(encoding, facts[encoding.rows], dataset.block_rows)
+    return facts
+
+
+def _own(dataset: Dataset) -> RowsFacts:
+    width = dataset.n_features
+    if dataset.body != "csr":
+        nbytes = np.dtype(dataset.dtype).itemsize * width * dataset.block_rows
+        return RowsFacts(dataset.body, width, nbytes, width)
+    most = max(nonzeros_of(dataset.rows_store), default=0)
+    nbytes = 2 * FLOAT_BYTES * most + 8 * dataset.block_rows
+    return RowsFacts("csr", width, nbytes, math.ceil(most / max(1, dataset.block_rows)))
+
+
+def _encoded(encoding: AnyEncoding, source: RowsFacts, block_rows: int) -> RowsFacts:
+    if isinstance(encoding, PqEncoding):
+        width = source.n_features
+        books = FLOAT_BYTES * width << encoding.bits
+        return RowsFacts("pq", width, block_rows * (encoding.subquantizers or width), width, books)
+    if isinstance(encoding, PcaEncoding):
+        kept = encoding.components
+        encoder = FLOAT_BYTES * source.n_features * (kept + 1)
+        return RowsFacts("dense", kept, FLOAT_BYTES * kept * block_rows, kept, encoder)
+    n_codes = largest_code(encoding) + 1
+    code_bytes = 1 if n_codes < 1 << 8 else 2 if n_codes < 1 << 16 else 4
+    windows = FLOAT_BYTES * encoding.hashes * encoding.window
+    block_bytes = code_bytes * encoding.hashes * block_rows
+    return RowsFacts("onehot", encoding.hashes * n_codes, block_bytes, 2 * encoding.hashes, windows)
+
+
+def largest_code(encoding: Wta | Dwta) -> int:
+    """The largest code that a sample can have."""
+    if isinstance(encoding, Wta):
+        return encoding.window - 1
+    if encoding.range is not None:
+        return encoding.range - 1
+    return encoding.window - 1 + (encoding.shift or encoding.window) * (encoding.hashes - 1)
+
+
+def encoder_bytes(run: RunConfig, facts: Mapping[str, RowsFacts], rows: str) -> int:
+    """Bytes of all encoders between the dataset's own rows and `rows`."""
+    reads = {encoding.name: encoding.rows for encoding in run.encode}
+    total = 0
+    while rows in reads:
+        total += facts[rows].encoder_bytes
+        rows = reads[rows]
+    return total

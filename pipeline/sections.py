@@ -1,0 +1,242 @@
+"""The sections of a config: one strict model each, with the default and the meaning of every key."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+OWN_ROWS = "x"  # the dataset's own rows
+
+
+class Section(BaseModel):
+    """Unknown keys refused, no silent conversions, frozen."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, validate_default=True)
+
+
+class DataSection(Section):
+    """Which dataset."""
+
+    path: str = Field(description="the dataset store, relative to the config file")
+
+
+class Encoding(Section):
+    """What every encoding is told."""
+
+    keeps_columns: ClassVar[bool] = False  # whether its rows stand for those that it reads, column by column
+
+    name: Name = Field(description="what learners call it in `rows` and `test_rows`")
+    rows: str = Field(OWN_ROWS, description='what is encoded: "x" or an earlier encoding')
+
+
+class PqEncoding(Encoding):
+    """Product quantisation: one byte per sub-vector (Harchaoui et al., section 4)."""
+
+    keeps_columns: ClassVar[bool] = True
+
+    kind: Literal["pq"]
+    subquantizers: int | None = Field(None, ge=1, description="codes per row; default: one per 8 features or so")
+    bits: int = Field(8, ge=1, le=8, description="2^bits centroids per codebook")
+    iterations: int = Field(15, ge=1, description="Lloyd rounds")
+    sample: int = Field(16384, ge=2, description="rows on which the codebooks are trained")
+
+
+class PcaEncoding(Encoding):
+    """Principal components of the training rows: dense rows of fewer columns."""
+
+    kind: Literal["pca"]
+    components: int = Field(64, ge=1, description="columns that are left")
+
+
+class CodesEncoding(Encoding):
+    """Keys of winner-take-all codes (Chen & Shrivastava): small whole numbers, to learners one-hot rows."""
+
+    hashes: int = Field(1000, ge=1, description="codes per row")
+    window: int = Field(4, ge=1, description="features that a hash compares (K)")
+    seed: int | None = Field(None, ge=0, description="of the permutations; default: the run's")
+
+
+class Wta(CodesEncoding):
+    """Winner-take-all hashing: which of K features is largest."""
+
+    kind: Literal["wta"]
+    empty: Literal["first", "none"] = Field(
+        "first", description='a sample of zeros has code 0 ("first", the paper) or none'
+    )
+
+
+class Dwta(CodesEncoding):
+    """Densified winner-take-all hashing: an empty sample borrows the code of the next one that is not."""
+
+    kind: Literal["dwta"]
+    shift: int | None = Field(
+        None, ge=1, description="a borrowed code grows by this for each step (C); default: `window`"
+    )
+    range: int | None = Field(None, ge=1, description="codes are taken modulo this (R); default: they are not")
+
+
+AnyEncoding = Annotated[PqEncoding | PcaEncoding | Wta | Dwta, Field(discriminator="kind")]
+
+
+class Learner(Section):
+    """What every learner is told."""
+
+    name: Name = Field(description="the model's folder and its name in the report")
+    rows: str = Field(OWN_ROWS, description='what it learns from: "x" or an encoding')
+    test_rows: str | None = Field(
+        None, description="what it is tested on, and validation rows are of; default: as `rows`"
+    )
+
+    @property
+    def tested_on(self) -> str:
+        return self.test_rows or self.rows
+
+
+class SgdLearner(Learner):
+    """Keys of every learner trained by parallel stochastic gradient descent (Zinkevich et al.)."""
+
+    regularization: float | Literal["auto"] = Field("auto", description="weight of the L2 penalty")
+    passes: int = Field(1, ge=1, description="over a partition between two averages")
+    rounds: int = Field(10, ge=1, description="averages; 1 with a number for `step` is the paper's")
+    partitions: int = Field(4, ge=1, description="models trained apart in a round; never depends on the workers")
+    step: float | Literal["auto"] = Field("auto", description="a number is a constant step")
+    least_rows: int = Field(120_000, ge=1, description="rows met in a fit at least, by more passes over few rows")
+    batch: int = Field(16, ge=1, description="rows per step")
+
+
+class OneVsRest(SgdLearner):
+    """One linear classifier per class."""
+
+    kind: Literal["ovr"]
+    loss: Literal["squared-hinge", "hinge", "logistic", "multinomial", "crammer-singer"] = Field(
+        "squared-hinge", description="what is made small; the last two compare all classes of a row"
+    )
+    class_weight: Literal["none", "balanced"] = Field("none", description="balanced: rare classes count as much")
+    bias: bool = Field(True, description="a constant per class")
+
+
+class MultiSvm(SgdLearner):
+    """Multi-class support vector machine (Crammer & Singer): one weight vector per class."""
+
+    kind: Literal["msvm"]
+    bias: bool = Field(True, description="a constant per class; false is the paper's")
+
+
+class TaxonomyLearner(SgdLearner):
+    """Keys of the learners that follow a taxonomy."""
+
+    taxonomy: str | None = Field(
+        None, description="a taxonomy file, relative to the config, in place of the dataset's own"
+    )
+
+
+class HieSvm(TaxonomyLearner):
+    """Hierarchical SVM (Zhao & Xing, equation (24)): a weight vector per taxonomy node, classes are sums of a path."""
+
+    kind: Literal["hie-svm"]
+
+
+class TreeSvm(TaxonomyLearner):
+    """A multi-class SVM over the children of every taxonomy node, followed from the root down."""
+
+    kind: Literal["tree-svm"]
+    bias: bool = Field(True, description="a constant per child; false is the paper's")
+
+
+class HashLearner(SgdLearner):
+    """Keys of the hash learners (Zhao & Xing)."""
+
+    bits: int = Field(20, ge=1, le=30, description="m = 2^bits numbers per level")
+    buckets: int | None = Field(None, ge=1, description="m itself, when it is not a power of two")
+    loss: Literal["crammer-singer", "multinomial"] = Field("crammer-singer", description="what is made small")
+
+    @property
+    def n_buckets(self) -> int:
+        return self.buckets or 1 << self.bits
+
+
+class Heshing(HashLearner, TaxonomyLearner):
+    """Hierarchical feature hashing."""
+
+    kind: Literal["heshing"]
+
+
+class FlatHash(HashLearner):
+    """Every class under its own hash."""
+
+    kind: Literal["flat-hash"]
+
+
+class LabelTree(SgdLearner):
+    """Label tree learned with its partition (Deng et al.), efficiency- or accuracy-constrained."""
+
+    kind: Literal["label-tree"]
+    branching: int | None = Field(
+        None, ge=2, description="children per node (Q); default: the `depth`-th root of the classes"
+    )
+    depth: int | None = Field(
+        None, ge=1, description="splits from root to leaf (H); default: 2, or 1 for fewer than 16 classes"
+    )
+    ambiguity: float | None = Field(None, gt=0, le=1, description="cap on the share of classes a child keeps (delta)")
+    loss: float | None = Field(None, ge=0, lt=1, description="cap on the classification loss (epsilon); instead of it")
+    alternations: int = Field(3, ge=1, description="weights and partition in turn (T)")
+    initialisation: Literal["kmeans", "random"] = Field("kmeans", description='"random" is the paper\'s')
+    training_rows: Literal["of-class", "routed"] = Field(
+        "of-class", description='a child learns from all rows of its classes, or ("routed", the paper) those sent to it'
+    )
+    runners_up: bool = Field(True, description="spend ambiguity that is left over; false is the paper's")
+    rounds: int = Field(5, ge=1, description="averages in every alternation")
+    least_rows: int = Field(20_000, ge=1, description="rows met in one fit at least, by more passes over small nodes")
+    bias: bool = Field(True, description="a constant per child")
+
+
+Training = Annotated[
+    OneVsRest | MultiSvm | HieSvm | TreeSvm | Heshing | FlatHash | LabelTree, Field(discriminator="kind")
+]
+
+
+class RetrieveSection(Section):
+    """Nearest training rows by Hamming distance of codes."""
+
+    name: Name = Field(description="its file and its name in the report")
+    rows: str = Field(description="an encoding of kind wta or dwta")
+    top: int = Field(10, ge=0, description="training rows kept per query; 0 for the curve alone")
+    queries: Literal["test", "validation"] = Field("test", description="rows that are looked up")
+
+
+class EvaluateSection(Section):
+    """How models are measured."""
+
+    taxonomy: str | None = Field(
+        None, description="a taxonomy file, relative to the config, that hierarchical error is measured on"
+    )
+
+
+class PredictSection(Section):
+    """Predictions of the test rows."""
+
+    top: int = Field(5, ge=1, description="classes kept per row")
+
+
+class ReportSection(Section):
+    """The page."""
+
+    title: str = Field("", description="heading of the page; default: the run's name")
+    worst_classes: int = Field(20, ge=0, description="rows of the per-class table")
+
+
+KINDS: dict[str, type[Section]] = {
+    "pq": PqEncoding,
+    "pca": PcaEncoding,
+    "wta": Wta,
+    "dwta": Dwta,
+    "ovr": OneVsRest,
+    "msvm": MultiSvm,
+    "hie-svm": HieSvm,
+    "tree-svm": TreeSvm,
+    "heshing": Heshing,
+    "flat-hash": FlatHash,
+    "label-tree": LabelTree,
+}
