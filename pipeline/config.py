@@ -44,6 +44,7 @@ from pipeline.sections import (
     TreeSvm,
     Wta,
 )
+from pipeline.sweep import expand
 
 __all__ = [
     "OWN_ROWS",
@@ -163,12 +164,13 @@ class LoadedConfig:
 def load_config(path: str | Path, overrides: tuple[str, ...] = ()) -> LoadedConfig:
     """Read, override and check a config. Raises ConfigError with all findings, each with its line when it has one."""
     path = Path(path)
-    text, values = read_toml(path)
+    text, given = read_toml(path)
+    values, origins = expand(given, str(path))
     apply_overrides(values, overrides)
     try:
         return LoadedConfig(RunConfig.model_validate_json(_as_json(values)), path, text, overrides)
     except ValidationError as error:
-        raise ConfigError.of(findings_of(error, RunConfig, values, text), str(path)) from None
+        raise ConfigError.of(findings_of(error, RunConfig, values, text, origins), str(path)) from None
 
 
 def read_toml(path: Path) -> tuple[str, dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -36,9 +36,29 @@ class ConfigError(UsageError):
         return cls(f"{count}{lines}", file, "`labelgrove schema` lists every key")
 
 
-def findings_of(error: ValidationError, model: type[BaseModel], values: dict[str, Any], text: str) -> list[Finding]:
-    """What pydantic found, with the line of each and the nearest key for a misspelt one."""
-    return list(_findings(error, model, values, text))
+def findings_of(
+    error: ValidationError,
+    model: type[BaseModel],
+    values: dict[str, Any],
+    text: str,
+    origins: Mapping[str, Sequence[int]] | None = None,
+) -> list[Finding]:
+    """What pydantic found, with the line of each and the nearest key for a misspelt one.
+
+    origins  of the entries of a swept section, the place in the text of the one that they come from
+    """
+    found = (_at_origin(one, text, origins or {}) for one in _findings(error, model, values, text))
+    return list(dict.fromkeys(found))
+
+
+def _at_origin(finding: Finding, text: str, origins: Mapping[str, Sequence[int]]) -> Finding:
+    """The finding at the section of the text that its own comes from."""
+    placed = re.match(r"(\w+)\[(\d+)\](.*)", finding.path)
+    if placed is None or int(placed[2]) >= len(origins.get(placed[1], ())):
+        return finding
+    section, place = placed[1], origins[placed[1]][int(placed[2])]
+    steps = [section, place, *filter(None, placed[3].split("."))]
+    return Finding(f"{section}[{place}]{placed[3]}", _line(text, steps), finding.message)
 
 
 def _findings(error: ValidationError, model: type[BaseModel], values: dict[str, Any], text: str) -> Iterator[Finding]:

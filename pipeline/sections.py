@@ -7,6 +7,10 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+Sweep = Annotated[  # taken apart before the config is validated (pipeline/sweep.py)
+    dict[str, list[int | float | str | bool]] | None,
+    Field(exclude=True, description='one for each value: `sweep = { bits = [12, 14] }` with `name = "h-{bits}"`'),
+]
 OWN_ROWS = "x"  # the dataset's own rows
 
 
@@ -28,6 +32,7 @@ class Encoding(Section):
     keeps_columns: ClassVar[bool] = False  # whether its rows stand for those that it reads, column by column
 
     name: Name = Field(description="what learners call it in `rows` and `test_rows`")
+    sweep: Sweep = None
     rows: str = Field(OWN_ROWS, description='what is encoded: "x" or an earlier encoding')
 
 
@@ -84,6 +89,7 @@ class Learner(Section):
     """What every learner is told."""
 
     name: Name = Field(description="the model's folder and its name in the report")
+    sweep: Sweep = None
     rows: str = Field(OWN_ROWS, description='what it learns from: "x" or an encoding')
     test_rows: str | None = Field(
         None, description="what it is tested on, and validation rows are of; default: as `rows`"
@@ -201,6 +207,7 @@ class RetrieveSection(Section):
     """Nearest training rows by Hamming distance of codes."""
 
     name: Name = Field(description="its file and its name in the report")
+    sweep: Sweep = None
     rows: str = Field(description="an encoding of kind wta or dwta")
     top: int = Field(10, ge=0, description="training rows kept per query; 0 for the curve alone")
     queries: Literal["test", "validation"] = Field("test", description="rows that are looked up")
