@@ -6,6 +6,10 @@ The root's share is the same for all classes, so it cancels in every comparison 
 (SPECS 1.5): the root is never scored, and w_0 is not kept. The table holds w_1 .. w_{T-1}: (T - 1) m numbers where the
 paper counts T m. Losses that compare a class with zero (one-vs-rest) therefore see no root either. FlatHash is one
 level, each class under its own seed, scale 1.
+
+A level of few nodes has more of its m numbers than it can use, while the classes crowd theirs. `shared` puts all nodes
+into one table of (T - 1) m numbers instead, each node once, under its own seed as before: with the same bytes the
+classes have more numbers to be told apart by.
 """
 
 from __future__ import annotations
@@ -83,6 +87,14 @@ class HashedScorer:
         n_levels = int(np.max(taxonomy.level)) + 1
         arrays = (taxonomy.node_seeds, taxonomy.parent, taxonomy.level, taxonomy.leaf_of_class)
         return cls(*arrays, n_levels, n_buckets, n_features, float(1 / np.sqrt(n_levels)))
+
+    @classmethod
+    def shared(cls, taxonomy: NodeArrays, n_buckets: int, n_features: int) -> Self:
+        """HESHING with all levels in one table of n_buckets numbers; a leaf above the last level stands in it once."""
+        level = np.minimum(taxonomy.level, 1)  # below the root there is one level
+        scale = float(1 / np.sqrt(int(np.max(taxonomy.level)) + 1))
+        arrays = (taxonomy.node_seeds, taxonomy.parent, level, taxonomy.leaf_of_class)
+        return cls(*arrays, int(np.max(level)) + 1, n_buckets, n_features, scale)
 
     @classmethod
     def flat(cls, class_seeds: Array, n_buckets: int, n_features: int) -> Self:

@@ -263,3 +263,29 @@ def test_reference_optimum_is_approached_from_above(system: str) -> None:
     order = np.concatenate([np.random.default_rng(epoch).permutation(len(values)) for epoch in range(40)])
     found = objective(scorer, sgd(scorer, values, inputs["y"], lam, order.tolist()), values, inputs["y"], lam)
     assert optimum - case["tolerance"] <= found <= optimum * 1.1
+
+
+@pytest.mark.parametrize("body", ["dense", "csr"])
+@pytest.mark.parametrize("tree", sorted(TREES))
+def test_a_shared_table_scores_every_node_of_the_path_once_without_the_root(tree: str, body: str) -> None:
+    nodes, m = TREES[tree], 7
+    values = np.random.default_rng(4).normal(size=(9, 6)) * (np.random.default_rng(5).random((9, 6)) < 0.5)
+    rows: Rows = Dense(values) if body == "dense" else csr_of(values)
+    scorer = HashedScorer.shared(nodes, m, 6)
+    table = np.random.default_rng(5).normal(size=(1, m))
+    phi = {
+        u: np.array([naive.phi(row.tolist(), int(nodes.node_seeds[u]), m) for row in values])
+        for u in range(1, len(nodes.parent))
+    }
+    scale = 1 / np.sqrt(int(nodes.level.max()) + 1)
+    paths = [
+        [u for u in dict.fromkeys(naive.path(nodes.parent.tolist(), int(leaf), 1)) if u != 0]
+        for leaf in nodes.leaf_of_class
+    ]
+    expected = np.array([[scale * sum(phi[u][i] @ table[0] for u in path) for path in paths] for i in range(9)])
+    np.testing.assert_allclose(scorer.scores({"table": table}, rows), expected, rtol=1e-12, atol=1e-12)
+    residuals = np.random.default_rng(6).normal(size=expected.shape)
+    changed = {"table": table.copy()}
+    scorer.subtract(changed, rows, residuals, 0.5)
+    gradient = scale * sum(residuals[i, c] * phi[u][i] for i in range(9) for c, path in enumerate(paths) for u in path)
+    np.testing.assert_allclose(changed["table"][0], table[0] - 0.5 * gradient, rtol=1e-12, atol=1e-12)
