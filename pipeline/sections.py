@@ -167,6 +167,10 @@ class Heshing(HashLearner, TaxonomyLearner):
     """Hierarchical feature hashing."""
 
     kind: Literal["heshing"]
+    table: Literal["shared", "per-level"] = Field(
+        "shared",
+        description='"per-level" is the paper\'s; shared: the same numbers for the nodes of all levels together',
+    )
 
 
 class FlatHash(HashLearner):

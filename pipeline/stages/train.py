@@ -211,6 +211,8 @@ def hashed_scorer(learner: Heshing | FlatHash, dataset: Dataset, n_features: int
     if isinstance(learner, FlatHash):
         seeds = taxonomy.node_seeds[taxonomy.leaf_of_class]
         return HashedScorer.flat(seeds, learner.n_buckets, n_features)
+    if learner.table == "shared":
+        return HashedScorer.shared(taxonomy, learner.n_buckets * n_levels(learner, dataset), n_features)
     return HashedScorer.hierarchical(taxonomy, learner.n_buckets, n_features)
 
 

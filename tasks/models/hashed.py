@@ -61,9 +61,10 @@ class HashedModel:
             "n_buckets": int(self.scorer.n_buckets),
             "n_levels": int(self.scorer.n_levels),
             "scale": float(self.scorer.scale),
-            "short_paths": "a leaf above the last level is replicated below itself under the same node id",
+            "short_paths": "a leaf above the last level of several is replicated below itself under the same node id",
             "root": "takes no part in scores: its share is equal for all classes",
-            "table": "row i holds the weights of level i + 1 (of level 0 in a flat model); levels count from the root",
+            "table": "row i holds the weights of level i + 1 (of level 0 in a flat model); levels count from the root, "
+            "and all those below it are one where they share a table",
         }
 
     def tensors(self) -> dict[str, Array]:
