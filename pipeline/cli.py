@@ -147,6 +147,13 @@ def ingest(
         str | None, typer.Option(help="class table: .json, .txt, .tsv or .csv; default: from the labels")
     ] = None,
     taxonomy: Annotated[str | None, typer.Option(help="parent and child, .tsv or .csv; or .json")] = None,
+    several_parents: Annotated[
+        str,
+        typer.Option(
+            help="refuse, or which parent a node of the taxonomy keeps: the first named, or that on its shortest or "
+            "longest path from the root"
+        ),
+    ] = "refuse",
     split: Annotated[
         str | None, typer.Option(help="file with the split of each row, or fractions: 0.8,0.1,0.1")
     ] = None,

@@ -22,7 +22,9 @@ from pipeline.ingest.scan import Scan, notes_of, refuse_non_finite, refuse_vanis
 from pipeline.ingest.source import Source
 from pipeline.ingest.splits import SplitLike, check_fraction, draw_split, read_split, shares_of
 from pipeline.ingest.taxonomy_file import read_taxonomy
-from pipeline.ingest.taxonomy_tree import build_taxonomy, classes_from_leaves
+from pipeline.ingest.taxonomy_parents import REFUSE as REFUSE_SEVERAL
+from pipeline.ingest.taxonomy_parents import check_rule
+from pipeline.ingest.taxonomy_tree import classes_from_leaves, taxonomy_and_notes
 from pipeline.ingest.writer import Content, write_dataset
 from tasks.errors import ParamError
 from tasks.io import MAX_CHUNK_BYTES
@@ -52,6 +54,7 @@ def ingest(
     labels: LabelsLike | None = None,
     classes: ClassesLike | None = None,
     taxonomy: PathLike | dict[str, Any] | None = None,
+    several_parents: str = REFUSE_SEVERAL,
     split: SplitLike | None = None,
     test_source: SourceLike | None = None,
     test_labels: LabelsLike | None = None,
@@ -76,6 +79,8 @@ def ingest(
                   array or a scipy sparse matrix
     labels ...    see `pipeline.ingest.labels.read_labels`; svmlight files bring their own
     classes       class table; else the leaves of the taxonomy, or what the labels imply
+    several_parents   of a node of the taxonomy: "refuse", or which one it keeps: that named "first", or that on the
+                  "shortest" or "longest" path from the root; nodes above no class are then left out
     split         parts of the rows of `source`: see `pipeline.ingest.splits.read_split`, or shares "0.8,0.1,0.1"
     validation, test   shares drawn by class from the rows of `source`, each unless such rows or a split are given
     index_base, n_features   of svmlight files: whether columns count from 0 or 1; number of columns
@@ -87,6 +92,7 @@ def ingest(
     Raises the errors of `pipeline.ingest.errors`, ParamError, DiskFull; then nothing is left behind.
     """
     _check_options(on_nonfinite, dtype, index_base, block_rows)
+    _check_several(several_parents, taxonomy)
     apart = optional_part("validation", VALIDATION, validation_source, validation_labels)
     held = optional_part("test", TEST, test_source, test_labels)
     given = given_parts(Given(TRAIN, source, labels), apart, held)
@@ -97,13 +103,13 @@ def ingest(
         spool.mkdir()
         reading = Reading(spool, max_bytes or psutil.virtual_memory().total // 2, fmt, index_base, n_features)
         parts = Parts(given, reading)
-        table, tree = _class_table(parts, classes, taxonomy)
+        table, tree, choices = _class_table(parts, classes, taxonomy, several_parents)
         y = np.concatenate([class_of_rows(part, table) for part in parts.labels])
         stored = _stored_dtype(parts, dtype)
         meter = _Meter(progress, parts.n_rows)
         kept, scans = _scan(parts, stored, on_nonfinite, meter)
         divided, notes = _divide(parts, [item.part for item in given], y, kept, drawing)
-        said = [_named(table), _shape_of(tree, taxonomy)]
+        said = [_named(table), _shape_of(tree, taxonomy), *choices]
         notes = [*parts.notes, *said, *table.notes, *notes, *notes_of(scans), *_class_notes(y, divided, kept, table)]
         content = Content(
             order_rows(divided, kept, seed), y, divided, table.table, tree,
@@ -183,6 +189,12 @@ def _check_options(on_nonfinite: str, dtype: str | None, index_base: int | None,
         raise ParamError("block_rows", block_rows, "at least 1", "a block is a run of rows")
 
 
+def _check_several(several_parents: str, taxonomy: object) -> None:
+    check_rule(several_parents)
+    if taxonomy is None and several_parents != REFUSE_SEVERAL:
+        raise ParamError("several_parents", several_parents, "a taxonomy beside it", "without one there are no parents")
+
+
 def _stored_dtype(parts: Parts, dtype: str | None) -> str:
     if parts.body == "csr":
         if dtype == "float16":
@@ -206,12 +218,12 @@ def _block_rows(parts: Parts, n_rows: int, dtype: str, asked: int | None) -> int
 
 
 def _class_table(
-    parts: Parts, classes: ClassesLike | None, taxonomy: PathLike | dict[str, Any] | None
-) -> tuple[Classes, Taxonomy | None]:
+    parts: Parts, classes: ClassesLike | None, taxonomy: PathLike | dict[str, Any] | None, several_parents: str
+) -> tuple[Classes, Taxonomy | None, list[Note]]:
     nodes = None if taxonomy is None else read_taxonomy(taxonomy)
     implied = None if nodes is None else classes_from_leaves(nodes)
     table = read_classes(classes) if classes is not None else implied or classes_of(parts.labels)
-    return table, None if nodes is None else build_taxonomy(nodes, table)
+    return (table, None, []) if nodes is None else (table, *taxonomy_and_notes(nodes, table, several_parents))
 
 
 def _named(classes: Classes) -> Note:

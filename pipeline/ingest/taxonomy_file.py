@@ -1,6 +1,9 @@
-"""Taxonomy files: parent/child TSV, nested JSON, or {"nodes": [{"id", "name", "parent"}], "leaves": [node ids]}.
+"""Taxonomy files: parent/child TSV, nested JSON, a JSON list of nodes, or a JSON list of edges.
 
-All three are read into the same list of nodes with parents, in the order of the file.
+    {"nodes": [{"id", "name", "parent": id or list of ids}, ...], "leaves": [node ids]}
+    {"edges_child_parent": [[child, parent], ...], "names": {id: name}, "leaves": [node ids]}
+
+All are read into the same list of nodes with their parents, in the order of the file; a node may have several.
 """
 
 from __future__ import annotations
@@ -15,7 +18,12 @@ from pipeline.ingest.errors import TaxonomyFormat, TaxonomyMultiParent, Taxonomy
 from pipeline.ingest.files import PathLike, read_text, table_rows
 from pipeline.ingest.labels import normal
 
-HINT = "a TSV or CSV of parent and child, nested JSON objects, or JSON with nodes (id, name, parent) and leaves"
+EDGES = "edges_child_parent"
+HINT = (
+    "a TSV or CSV of parent and child, nested JSON objects, or JSON with nodes (id, name, parent) and leaves, "
+    f"or with {EDGES}"
+)
+MANY_PARENTS = 'each node once; where it has several parents, they are a list: "parent": ["a", "b"]'
 NO_PARENT = -1
 
 
@@ -25,34 +33,33 @@ class TaxonomyNodes:
 
     keys     what the file calls each node; may repeat only in nested JSON without ids
     names    what people call it
-    parents  place of the parent in this list, or NO_PARENT
+    parents  places of its parents in this list, in the order of the file; none at a root
     leaves   place of the node of class 0, 1, ...; None where classes are found by id or name
     """
 
     source: str
     keys: list[str] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
-    parents: list[int] = field(default_factory=list)
+    parents: list[list[int]] = field(default_factory=list)
     leaves: list[int] | None = None
 
     def add(self, key: str, name: str, parent: int = NO_PARENT) -> int:
         self.keys.append(normal(key))
         self.names.append(normal(name))
-        self.parents.append(parent)
+        self.parents.append([] if parent == NO_PARENT else [parent])
         return len(self.keys) - 1
 
     def hang(self, child: int, parent: int) -> None:
-        """Put a node under its parent; TaxonomyMultiParent when it has another already."""
-        before = self.parents[child]
-        if before not in (NO_PARENT, parent):
-            what = f"{self.names[child]!r} stands under {self.names[before]!r} and under {self.names[parent]!r}"
-            hint = "a taxonomy is a tree: keep one parent; a file of child and parent says so in its first line"
-            raise TaxonomyMultiParent(what, self.source, hint)
-        self.parents[child] = parent
+        """Put a node under a parent, beside those that it has already."""
+        if parent not in self.parents[child]:
+            self.parents[child].append(parent)
 
 
 def read_taxonomy(taxonomy: PathLike | dict[str, Any]) -> TaxonomyNodes:
-    """The nodes of a taxonomy file (or of the parsed JSON). Raises TaxonomyFormat, TaxonomyMultiParent."""
+    """The nodes of a taxonomy file (or of the parsed JSON), with all of their parents.
+
+    Raises TaxonomyFormat, TaxonomyMultiParent (a node listed twice), TaxonomyUnknownClass (an id that is no node).
+    """
     if isinstance(taxonomy, dict):
         return _from_json(json.dumps(taxonomy), "taxonomy")
     path = Path(taxonomy)
@@ -118,13 +125,15 @@ def _from_json(text: str, source: str) -> TaxonomyNodes:
         raise TaxonomyFormat(f"this is no JSON ({error})", source, HINT) from error
     if not isinstance(found, _Object):
         raise TaxonomyFormat("an object is expected", source, HINT)
+    if isinstance(found.values.get(EDGES), list):
+        return _from_edges(found, source)
     return _from_table(found, source) if "nodes" in found.values else _from_nested(found, source)
 
 
 def _from_table(found: _Object, source: str) -> TaxonomyNodes:
     nodes, places = TaxonomyNodes(source), dict[str, int]()
     listed = found.values["nodes"]
-    above: list[str | None] = []
+    above: list[list[str]] = []
     for number, item in enumerate(listed if isinstance(listed, list) else [None]):
         entry = item.values if isinstance(item, _Object) else {}
         where = f"{source}, node {number}"
@@ -132,19 +141,46 @@ def _from_table(found: _Object, source: str) -> TaxonomyNodes:
             raise TaxonomyFormat("a node is an object with id, name and parent", where, HINT)
         key = normal(_text(entry["id"], where))
         if key in places:
-            raise TaxonomyMultiParent(f"the node {key!r} is listed twice", where, "each node once, under one parent")
+            raise TaxonomyMultiParent(f"the node {key!r} is listed twice", where, MANY_PARENTS)
         places[key] = nodes.add(key, _text(entry.get("name", key), where))
         parent = entry.get("parent")
-        above.append(None if parent is None else normal(_text(parent, where)))
-    for child, parent in enumerate(above):
-        if parent is not None:
+        listing = parent if isinstance(parent, list) else [] if parent is None else [parent]
+        above.append([normal(_text(one, where)) for one in listing])
+    for child, parents in enumerate(above):
+        for parent in parents:
             nodes.hang(child, _known(parent, places, f"{source}, node {child} ({nodes.keys[child]!r})"))
-    if found.values.get("leaves") is not None:
-        nodes.leaves = _leaves(found.values["leaves"], places, source)
+    nodes.leaves = _leaves(found.values.get("leaves"), places, source)
     return nodes
 
 
-def _leaves(listed: Any, places: dict[str, int], source: str) -> list[int]:
+def _from_edges(found: _Object, source: str) -> TaxonomyNodes:
+    """Edges of child and parent, by id; "names" says what people call an id, "leaves" which are class 0, 1, ..."""
+    nodes, places = TaxonomyNodes(source), dict[str, int]()
+    names = _names(found.values.get("names"), source)
+    for number, edge in enumerate(found.values[EDGES]):
+        where = f"{source}, edge {number}"
+        if not isinstance(edge, list) or len(edge) != 2:
+            raise TaxonomyFormat("an edge is a list of child and parent", where, HINT)
+        below, above = (normal(_text(end, where)) for end in edge)
+        for key in (above, below):
+            if key not in places:
+                places[key] = nodes.add(key, names.get(key, key))
+        nodes.hang(places[below], places[above])
+    nodes.leaves = _leaves(found.values.get("leaves"), places, source)
+    return nodes
+
+
+def _names(given: Any, source: str) -> dict[str, str]:
+    if given is None:
+        return {}
+    if not isinstance(given, _Object):
+        raise TaxonomyFormat("names is an object of id and name", source, HINT)
+    return {normal(key): _text(name, f"{source}, name of {key!r}") for key, name in given.pairs}
+
+
+def _leaves(listed: Any, places: dict[str, int], source: str) -> list[int] | None:
+    if listed is None:
+        return None
     if not isinstance(listed, list):
         raise TaxonomyFormat("leaves is a list of node ids, one a class", source, HINT)
     where = [f"{source}, leaf {c}" for c in range(len(listed))]

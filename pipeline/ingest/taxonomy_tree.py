@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from pipeline.dataset import Note
 from pipeline.ingest.class_table import Classes, repeated_names
 from pipeline.ingest.errors import (
     DuplicateClassName,
-    TaxonomyCycle,
     TaxonomyFormat,
     TaxonomyInnerLabel,
     TaxonomyMissingClass,
@@ -19,6 +19,7 @@ from pipeline.ingest.errors import (
     TaxonomyUnknownClass,
 )
 from pipeline.ingest.taxonomy_file import NO_PARENT, TaxonomyNodes
+from pipeline.ingest.taxonomy_parents import CHOICE_HINT, REFUSE, check_rule, chosen, one_parent_each, parents_note
 from tasks.classes import ClassTable
 from tasks.taxonomy import Taxonomy
 
@@ -34,60 +35,102 @@ def classes_from_leaves(nodes: TaxonomyNodes) -> Classes | None:
     return Classes(ClassTable(ids, names), source=nodes.source, notes=repeated_names(ids, names))
 
 
-def build_taxonomy(nodes: TaxonomyNodes, classes: Classes) -> Taxonomy:
-    """The taxonomy over these classes, nodes numbered breadth-first in the order of the file.
+def build_taxonomy(nodes: TaxonomyNodes, classes: Classes, several_parents: str = REFUSE) -> Taxonomy:
+    """The taxonomy over these classes (see `taxonomy_and_notes`), without what there is to say about it."""
+    return taxonomy_and_notes(nodes, classes, several_parents)[0]
+
+
+def taxonomy_and_notes(
+    nodes: TaxonomyNodes, classes: Classes, several_parents: str = REFUSE
+) -> tuple[Taxonomy, list[Note]]:
+    """The taxonomy over these classes, nodes numbered breadth-first in the order of the file; and what was decided.
+
+    several_parents  "refuse", or which parent a node keeps: "first", "shortest", "longest" (`taxonomy_parents`). Then
+                     nodes above no class are left out, too: a part of WordNet has such, and a node whose children all
+                     keep other parents becomes one.
 
     Raises TaxonomyCycle, TaxonomyRoots, TaxonomyMissingClass, TaxonomyUnknownClass, TaxonomyInnerLabel,
-    TaxonomyMultiParent, DuplicateClassName. Leaves may lie at different depths.
+    TaxonomyMultiParent, DuplicateClassName, ParamError. Leaves may lie at different depths, and a node with one child
+    stays: it is a level of its own.
     """
-    children = _children(nodes)
-    order = _breadth_first(nodes, children)
-    leaves = _leaf_of_class(nodes, children, classes)
-    _refuse_other_leaves(nodes, children, leaves)
-    number = {place: i for i, place in enumerate(order)}
-    parents = [nodes.parents[place] for place in order]
-    parent = np.array([NO_PARENT if p == NO_PARENT else number[p] for p in parents], np.int32)
-    names = tuple(nodes.names[place] for place in order)
-    return Taxonomy(parent, names, np.array([number[leaf] for leaf in leaves], np.int32))
-
-
-def _children(nodes: TaxonomyNodes) -> dict[int, list[int]]:
-    children: dict[int, list[int]] = defaultdict(list)
-    for place, parent in enumerate(nodes.parents):
-        children[parent].append(place)
-    return children
-
-
-def _breadth_first(nodes: TaxonomyNodes, children: dict[int, list[int]]) -> list[int]:
+    check_rule(several_parents)
     if not nodes.keys:
         raise TaxonomyFormat("there are no nodes", nodes.source, "list the parent of each class")
-    roots = children.get(NO_PARENT, [])
+    parents, depth = one_parent_each(nodes, several_parents)
+    places = _places_of_classes(nodes, classes)
+    tree = _Tree(nodes, parents, range(len(parents)))
+    if several_parents == REFUSE:
+        leaves = [_only_leaf(tree, classes, c, found) for c, found in enumerate(places)]
+        notes = []
+    else:
+        tree = _Tree(nodes, parents, _with_ancestors(parents, (place for found in places for place in found)))
+        leaves = [_leaf_by_rule(tree, classes, c, found, depth, several_parents) for c, found in enumerate(places)]
+        tree = _Tree(nodes, parents, _with_ancestors(parents, leaves))
+        notes = [parents_note(nodes, several_parents), *_left_out(tree)]
+    order = _breadth_first(tree)
+    _refuse_other_leaves(tree, leaves)
+    return _numbered(tree, order, leaves), notes
+
+
+class _Tree:
+    """The nodes of a file that count, each under one parent."""
+
+    def __init__(self, nodes: TaxonomyNodes, parents: Sequence[int], kept: Iterable[int]) -> None:
+        self.nodes, self.parents, self.kept = nodes, parents, sorted(kept)
+        self.children: dict[int, list[int]] = defaultdict(list)
+        for place in self.kept:
+            self.children[parents[place]].append(place)
+
+    def is_leaf(self, place: int) -> bool:
+        return not self.children.get(place)
+
+    def listed(self, places: Iterable[int]) -> str:
+        return _listed(self.nodes.names[place] for place in places)
+
+
+def _with_ancestors(parents: Sequence[int], places: Iterable[int]) -> set[int]:
+    found: set[int] = set()
+    for place in places:
+        while place != NO_PARENT and place not in found:
+            found.add(place)
+            place = parents[place]
+    return found
+
+
+def _left_out(tree: _Tree) -> list[Note]:
+    kept = set(tree.kept)
+    gone = [place for place in range(len(tree.nodes.keys)) if place not in kept]
+    if not gone:
+        return []
+    text = f"{len(gone):,} nodes of {tree.nodes.source} stand above no class in that tree and were left out: {tree.listed(gone)}"
+    return [Note("NodesLeftOut", text)]
+
+
+def _breadth_first(tree: _Tree) -> list[int]:
+    roots = tree.children[NO_PARENT]
+    if len(roots) > 1:
+        hint = "put one node above them, or give the missing parents"
+        raise TaxonomyRoots(f"{len(roots)} nodes have no parent: {tree.listed(roots)}", tree.nodes.source, hint)
     order = list(roots)
     for place in order:  # grows while it is walked
-        order += children.get(place, ())
-    if len(order) < len(nodes.keys):
-        raise TaxonomyCycle(f"a node is its own ancestor: {_cycle(nodes, set(order))}", nodes.source, "cut the cycle")
-    if len(roots) > 1:
-        names = _listed(nodes.names[root] for root in roots)
-        hint = "put one node above them, or give the missing parents"
-        raise TaxonomyRoots(f"{len(roots)} nodes have no parent: {names}", nodes.source, hint)
+        order += tree.children.get(place, ())
     return order
 
 
-def _cycle(nodes: TaxonomyNodes, reached: set[int]) -> str:
-    place = next(place for place in range(len(nodes.keys)) if place not in reached)
-    walk: list[int] = []
-    while place not in walk:  # upwards from a node that hangs on a cycle
-        walk.append(place)
-        place = nodes.parents[place]
-    around = [*walk[walk.index(place) :], place]
-    return " -> ".join(repr(nodes.names[place]) for place in reversed(around))
+def _numbered(tree: _Tree, order: Sequence[int], leaves: Sequence[int]) -> Taxonomy:
+    number = {place: i for i, place in enumerate(order)} | {NO_PARENT: NO_PARENT}
+    parent = np.array([number[tree.parents[place]] for place in order], np.int32)
+    names = tuple(tree.nodes.names[place] for place in order)
+    return Taxonomy(parent, names, np.array([number[leaf] for leaf in leaves], np.int32))
 
 
-def _leaf_of_class(nodes: TaxonomyNodes, children: dict[int, list[int]], classes: Classes) -> list[int]:
-    """Place of each class's node: as listed, or found by id or name, whichever finds more classes."""
+# ---- the node of each class --------------------------------------------------------------------------------------
+
+
+def _places_of_classes(nodes: TaxonomyNodes, classes: Classes) -> list[list[int]]:
+    """Places of each class's nodes: as listed, or found by id or name, whichever finds more classes."""
     if nodes.leaves is not None:
-        return _listed_leaves(nodes, children, classes)
+        return [[leaf] for leaf in _listed_leaves(nodes, classes)]
     table = classes.table
     by_id, by_name = (nodes.keys, table.ids), (nodes.keys, table.names)
     called = (nodes.names, table.names)
@@ -96,10 +139,7 @@ def _leaf_of_class(nodes: TaxonomyNodes, children: dict[int, list[int]], classes
     known = [sum(bool(places) for places in way) for way in found]
     best = known.index(max(known))
     _refuse_shared_names(ways[best][1], classes, nodes)
-    return [
-        _only_leaf(nodes, children, classes, c, places)
-        for c, places in enumerate(_checked(found[best], classes, nodes))
-    ]
+    return _checked(found[best], classes, nodes)
 
 
 def _places(words: Sequence[str], wanted: Sequence[str]) -> list[list[int]]:
@@ -128,50 +168,53 @@ def _checked(found: list[list[int]], classes: Classes, nodes: TaxonomyNodes) -> 
     return found
 
 
-def _only_leaf(
-    nodes: TaxonomyNodes, children: dict[int, list[int]], classes: Classes, c: int, places: list[int]
-) -> int:
-    leaves = [place for place in places if not children.get(place)]
+def _only_leaf(tree: _Tree, classes: Classes, c: int, places: Sequence[int]) -> int:
+    leaves = _leaves(tree, classes, c, places)
     if len(leaves) > 1:
-        above = _listed(nodes.names[nodes.parents[place]] for place in leaves)
+        above = tree.listed(tree.parents[place] for place in leaves)
         what = f"class {classes.table.label(c)} stands under {above}"
-        raise TaxonomyMultiParent(what, nodes.source, "a taxonomy is a tree: keep one parent")
-    if not leaves:
-        raise _inner(nodes, children, classes.table.label(c), places[0])
+        raise TaxonomyMultiParent(what, tree.nodes.source, CHOICE_HINT)
     return leaves[0]
 
 
-def _inner(nodes: TaxonomyNodes, children: dict[int, list[int]], label: str, place: int) -> TaxonomyInnerLabel:
-    below = _listed(nodes.names[child] for child in children[place])
-    hint = "classes are leaves: give the class a leaf of its own below that node"
-    return TaxonomyInnerLabel(f"class {label} is an inner node, above {below}", nodes.source, hint)
+def _leaf_by_rule(tree: _Tree, classes: Classes, c: int, places: Sequence[int], depth: Sequence[int], rule: str) -> int:
+    """Nested JSON says that a class has several parents by naming it at several places."""
+    return chosen(_leaves(tree, classes, c, places), depth, rule)
 
 
-def _listed_leaves(nodes: TaxonomyNodes, children: dict[int, list[int]], classes: Classes) -> list[int]:
+def _leaves(tree: _Tree, classes: Classes, c: int, places: Sequence[int]) -> list[int]:
+    """Those of a class's places that are leaves; TaxonomyInnerLabel when none is."""
+    leaves = [place for place in places if tree.is_leaf(place)]
+    if not leaves:
+        below = tree.listed(tree.children[places[0]])
+        hint = "classes are leaves: give the class a leaf of its own below that node"
+        what = f"class {classes.table.label(c)} is an inner node, above {below}"
+        raise TaxonomyInnerLabel(what, tree.nodes.source, hint)
+    return leaves
+
+
+def _listed_leaves(nodes: TaxonomyNodes, classes: Classes) -> list[int]:
     leaves = nodes.leaves or []
     where = f"{nodes.source} and {classes.source}"
+    what = f"{len(leaves)} leaves are listed for {len(classes)} classes"
     if len(leaves) < len(classes):
-        what = f"{len(leaves)} leaves are listed for {len(classes)} classes"
         raise TaxonomyMissingClass(what, where, "leaves lists the node of class 0, 1, ...")
     if len(leaves) > len(classes):
-        what = f"{len(leaves)} leaves are listed for {len(classes)} classes"
         raise TaxonomyUnknownClass(what, where, "leaves lists the node of class 0, 1, ...; is the class table whole?")
     owner: dict[int, int] = {}
     for c, leaf in enumerate(leaves):
         if owner.setdefault(leaf, c) != c:
             what = f"classes {owner[leaf]} and {c} are one node, {nodes.names[leaf]!r}"
             raise TaxonomyUnknownClass(what, nodes.source, "give each class a leaf of its own")
-        if children.get(leaf):
-            raise _inner(nodes, children, classes.table.label(c), leaf)
     return leaves
 
 
-def _refuse_other_leaves(nodes: TaxonomyNodes, children: dict[int, list[int]], leaves: list[int]) -> None:
+def _refuse_other_leaves(tree: _Tree, leaves: Sequence[int]) -> None:
     known = set(leaves)
-    others = [place for place in range(len(nodes.keys)) if not children.get(place) and place not in known]
+    others = [place for place in tree.kept if tree.is_leaf(place) and place not in known]
     if others:
-        what = f"{len(others)} childless nodes are no class: {_listed(nodes.names[place] for place in others)}"
-        raise TaxonomyUnknownClass(what, nodes.source, "remove them, or add them to the class table (--classes)")
+        what = f"{len(others)} childless nodes are no class: {tree.listed(others)}"
+        raise TaxonomyUnknownClass(what, tree.nodes.source, "remove them, or add them to the class table (--classes)")
 
 
 def _listed(names: Iterable[str], *, quote: bool = True) -> str:
