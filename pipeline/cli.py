@@ -30,6 +30,10 @@ app = typer.Typer(
 INTERRUPTED = 130
 
 Config = Annotated[Path, typer.Argument(metavar="CONFIG", help="the run's TOML file", show_default=False)]
+ConfigOrPreset = Annotated[
+    Path,
+    typer.Argument(metavar="CONFIG", help="the run's TOML file; with --data, the name of a preset", show_default=False),
+]
 Override = Annotated[
     list[str] | None, typer.Option("-s", "--set", help="one value of the config: -s tree.depth=3", metavar="KEY=VALUE")
 ]
@@ -55,7 +59,10 @@ Skip = Annotated[
 
 @app.command()
 def run(
-    config: Config,
+    config: ConfigOrPreset,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="a dataset: write the config of a preset for it, and run that")
+    ] = None,
     scheduler: Scheduler = None,
     threads: Threads = None,
     memory: Memory = None,
@@ -71,11 +78,13 @@ def run(
 
     Finished steps are reused. The table goes to stdout, progress to stderr. Models that --only or --skip leave out are
     not trained; those that are finished already stay in the results.
+    With --data, CONFIG is a preset: hashing, hash-bits, codes or retrieval.
     """
     from pipeline import commands
 
     where = commands.profile_of(profile, scheduler, threads, memory)
     choice = commands.choice_of(only, skip)
+    config = commands.config_of(config, data)
     if dry_run:
         commands.plan(config, where, runs=runs, overrides=set_ or (), force=force, choice=choice)
     else:

@@ -198,7 +198,11 @@ def _is_finished(name: str, config: LoadedConfig, dataset: Dataset, folder: RunF
     except LabelgroveError:  # the data do not allow it: so it has never been trained on them
         return False
     prints = fingerprints(stages, dataset.digest, config.run.seed)
-    return all(folder.done(stage.name, prints[stage.name]) for stage in stages if stage.name != REPORT)
+    reads = {stage.name: stage.inputs for stage in stages}
+    wanted = [stage.name for stage in stages if model_of(stage)]
+    for step in wanted:  # grows: what a step reads is wanted, too
+        wanted += [read for read in reads[step] if read not in wanted]
+    return all(folder.done(step, prints[step]) for step in wanted)
 
 
 def still_wanted(step: PlannedStep, done: Mapping[str, Done]) -> PlannedStep:

@@ -20,6 +20,7 @@ from tasks.taxonomy import Taxonomy
 
 FILE_BYTES = 4096  # a file takes whole blocks of a file system
 CARD_BYTES = 32 << 10  # DONE.json, and the small files of a model's folder
+NEIGHBOURS = "neighbours.parquet"  # of a retrieval's step
 ROWS_STORE = "rows.zarr"  # of an encoding's step
 ENCODER = "encoder"  # folder of what made these rows, where the store itself does not say
 
@@ -117,6 +118,10 @@ class Work:
 
 def encode_step(name: str) -> str:
     return f"encode_{name}"
+
+
+def retrieve_step(name: str) -> str:
+    return f"retrieve_{name}"
 
 
 class Stage(ABC):

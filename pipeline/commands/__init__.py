@@ -3,13 +3,14 @@
 from pipeline.commands.data import ingest, verify
 from pipeline.commands.looking import doctor, logs, report, status
 from pipeline.commands.predicting import predict
-from pipeline.commands.running import check, choice_of, clean, plan, profile_of, run
+from pipeline.commands.running import check, choice_of, clean, config_of, plan, profile_of, run
 from pipeline.commands.starting import demo, init
 
 __all__ = [
     "check",
     "choice_of",
     "clean",
+    "config_of",
     "demo",
     "doctor",
     "ingest",

@@ -15,6 +15,7 @@ from pipeline.dataset import Dataset
 from pipeline.lock import locked
 from pipeline.notes import learner_notes, note_line
 from pipeline.plan import IDLE_WORKER_BYTES, MemoryPlan, Plan, facts_of, human_bytes, make_plan, memory_plan
+from pipeline.preset import PRESETS, write_preset
 from pipeline.profile import Profile, load_profile
 from pipeline.progress import view_for_terminal
 from pipeline.published import stale_models
@@ -56,6 +57,18 @@ def check_dataset_is_there(path: Path) -> None:
         raise DatasetMissing("there is no dataset", str(path), hint)
 
 
+def config_of(config: Path, data: Path | None) -> Path:
+    """The config itself or, for the name of a preset and a dataset, the preset's, written here. Raises UsageError."""
+    if data is None:
+        if str(config) in PRESETS and not config.exists():
+            raise UsageError("this is a preset: which dataset?", str(config), f"labelgrove run {config} --data DATASET")
+        return config
+    check_dataset_is_there(data)
+    path = write_preset(str(config), data, Path())
+    sys.stderr.write(f"{path}: {PRESETS[str(config)]}\n")
+    return path
+
+
 def profile_of(
     file: str | None, scheduler: str | None, threads: int | None = None, memory: str | None = None
 ) -> Profile:
@@ -84,7 +97,7 @@ def run(
     with view_for_terminal() as view:
         result = run_config(loaded, profile, runs, force, view, choice)
     _say_how_long(result)
-    if loaded.run.train:
+    if loaded.run.train or loaded.run.retrieve:
         print_table(summary_of_folder(result.folder))
     sys.stderr.write(f"run folder: {result.folder.path}\n")
     if (result.folder / "report.html").is_file():

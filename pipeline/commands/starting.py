@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from pipeline.commands.running import profile_of, run
 from pipeline.dataset import Dataset
 from pipeline.demo import DemoData, make_demo_data
 from pipeline.ingest.npy_file import write_array
+from pipeline.preset import text_of
 from tasks.digest import digest_text
 from tasks.errors import ArtefactError, UsageError
 from tasks.files import disk_room
@@ -21,7 +21,6 @@ from tasks.seeds import stream
 
 SMALL_CLASSES = 60
 TINY_FILES = ("rows.npy", "labels.txt", "taxonomy.tsv")
-PRESETS = "pipeline.presets"
 
 
 class FolderInUse(UsageError):
@@ -41,7 +40,7 @@ def demo(folder: Path, *, scheduler: str | None = None, seed: int = 0, small: bo
     else:
         ingest_demo(data, dataset, seed)
     config = folder / "demo.toml"
-    text = preset("demo.toml").replace("seed = 0", f"seed = {seed}")
+    text = text_of("demo.toml").replace("seed = 0", f"seed = {seed}")
     config.write_text(text, encoding="utf-8")
     run(config, profile_of(None, scheduler), force=False)
     say(f"the same run again: labelgrove run {shlex.quote(str(config))}")
@@ -89,7 +88,7 @@ def init(folder: Path) -> None:
     try:
         with disk_room(str(folder / "rows.npy"), 0):
             write_tiny(folder)
-            (folder / "config.toml").write_text(preset("init.toml"), encoding="utf-8")
+            (folder / "config.toml").write_text(text_of("init.toml"), encoding="utf-8")
     except BaseException:  # half a folder would be in the way of the same command
         for name in (*TINY_FILES, "config.toml"):
             (folder / name).unlink(missing_ok=True)
@@ -117,11 +116,6 @@ def write_tiny(folder: Path, n_groups: int = 5, per_group: int = 6, n_rows: int 
     edges = [f"root\tgroup{group}\n" for group in range(n_groups)]
     edges += [f"{name.split('-')[0]}\t{name}\n" for name in names]
     (folder / "taxonomy.tsv").write_text("".join(edges))
-
-
-def preset(name: str) -> str:
-    """The text of a preset that comes with the package."""
-    return files(PRESETS).joinpath(name).read_text(encoding="utf-8")
 
 
 def say(text: str) -> None:

@@ -112,8 +112,12 @@ def _reference(axes: Axes, lines: Lines) -> None:
         axes.annotate(lines.x_caption, **place, xytext=(-5, 0), rotation=90, ha="right", va="bottom", fontsize=8)
     if lines.y is not None:
         axes.axhline(lines.y, color=INK, linewidth=1, linestyle=":", zorder=1)
-        place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "fontsize": 8}
-        axes.annotate(lines.y_caption, (0.01, lines.y), (0, 3), ha="left", va="bottom", **place)
+        _name_level(axes, lines.y_caption, lines.y)
+
+
+def _name_level(axes: Axes, name: str, level: float) -> None:
+    place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "fontsize": 8}
+    axes.annotate(name, (0.01, level), (0, 3), ha="left", va="bottom", **place)
 
 
 def _name_points(axes: Axes, points: Sequence[Point]) -> None:
@@ -121,7 +125,7 @@ def _name_points(axes: Axes, points: Sequence[Point]) -> None:
     spots = {point: tuple(axes.transData.transform((point.x, point.y)) * 72 / axes.figure.dpi) for point in points}
     taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in spots.values()]
     for point in sorted(points, key=lambda p: (-p.y, p.x, p.name)):
-        text = point.name if len(point.name) <= 24 else point.name[:23] + "\N{HORIZONTAL ELLIPSIS}"
+        text = _short_name(point.name, 24)
         width, height = 5.6 * len(text), 10.0
         x, y = spots[point]
         places = [(dx - (dx < 0) * width, dy) for step in range(8) for dx, dy in _around(step)]
@@ -145,11 +149,58 @@ def _covers(box: Box, taken: Sequence[Box]) -> bool:
     return any(box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in taken)
 
 
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One line of a line plot, with the spread of its values (half the height of the bars) where they are means."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    spread: Sequence[float] = ()
+
+
+STYLES = ("-", "--", "-.", ":")
+MARKERS = ("o", "s", "^", "D", "v", "P")
+
+
+def line_plot(series: Sequence[Series], levels: Mapping[str, float], x: Scale | str, y_label: str) -> str:
+    """Lines told apart by marker, dashes and colour, levels as thin lines with their name; an SVG element.
+
+    x  a logarithmic scale, or the label of a linear one
+    """
+    with mpl.rc_context(SETTINGS):
+        figure, axes = _canvas(4.2)
+        if isinstance(x, Scale):
+            x.apply(axes)
+        else:
+            axes.set_xlabel(x)
+        axes.grid(True, axis="both", alpha=0.5)
+        for place, one in enumerate(series):
+            colour = MAIN if place % 2 == 0 else OTHER
+            marker = MARKERS[place % len(MARKERS)] if len(one.x) <= 40 else ""
+            style = f"{marker}{STYLES[place // 2 % len(STYLES)]}"
+            axes.plot(one.x, one.y, style, color=colour, label=_short_name(one.name), markersize=5, zorder=3)
+            if one.spread:
+                axes.errorbar(one.x, one.y, one.spread, fmt="none", ecolor=colour, capsize=2, linewidth=0.8, zorder=2)
+        for name, level in levels.items():
+            axes.axhline(level, color=INK, linewidth=0.8, linestyle=":", zorder=1)
+            _name_level(axes, _short_name(name), level)
+        axes.set_ylabel(y_label)
+        if series:
+            axes.legend(fontsize=8, frameon=False)
+        figure.tight_layout()
+        return svg_of(figure)
+
+
+def _short_name(name: str, most: int = 32) -> str:
+    return name if len(name) <= most else name[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"
+
+
 def bars(values: Mapping[str, float], x_label: str, shown: Sequence[str]) -> str:
     """Horizontal bars in the given order, top down, each with its value written out; an SVG element."""
     with mpl.rc_context(SETTINGS):
         figure, axes = _canvas(0.9 + 0.3 * max(1, len(values)))
-        names = [name if len(name) <= 32 else name[:31] + "\N{HORIZONTAL ELLIPSIS}" for name in values]
+        names = [_short_name(name) for name in values]
         places = list(range(len(names)))
         axes.barh(places, list(values.values()), color=MAIN, height=0.6)
         for place, value, text in zip(places, values.values(), shown, strict=True):

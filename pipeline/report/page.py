@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -13,25 +12,16 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from pipeline.report.csvs import csv_text
+from pipeline.report.curves import retrieval_plot, sweep_plots
 from pipeline.report.figures import Lines, Point, Scale, bars, scatter, scoped
 from pipeline.report.numbers import WIDE_COLUMNS, count, percent, plain, seconds, size
+from pipeline.report.plot import Plot
 from pipeline.report.summary import RunSummary, best_model, known, non_dominated
 from pipeline.report.table import legend, printable
 from tasks.files import beside, disk_room
 
 MOST = 200  # lines of a list that the page shows; the rest is counted
 TEMPLATE = "page.html.j2"
-
-
-@dataclass(frozen=True, slots=True)
-class Plot:
-    """A figure of the page, and the CSV it can be drawn from."""
-
-    name: str
-    title: str
-    caption: str
-    svg: str
-    csv: str
 
 
 def write_report(path: str | Path, run: RunSummary) -> list[Path]:
@@ -132,6 +122,8 @@ def plots_of(run: RunSummary) -> list[Plot]:
         _scatter(run, "accuracy-training", "train_ops_per_row", "Accuracy against training cost", ops, flat),
         _errors(run, "flat-error", "top1", "Flat error", "rows with a wrong class, %"),
         _errors(run, "hierarchical-error", "hier_err", "Hierarchical error", "mean height of the common ancestor"),
+        *sweep_plots(run),
+        retrieval_plot(run),
         _timings(run),
     ]
     return [plot for plot in plots if plot is not None]

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pipeline.report.sweeps import Line, Repeats
+
 Metrics = Mapping[str, float | None]
 
 
@@ -30,6 +32,8 @@ class RunSummary:
     class_ids, class_names   of all classes; empty when the details name none
     details      per model, `Scores.detail()`: worst classes and most confused pairs by class number
     notes, warnings, lost    what to know, what is doubtful, what could not be done
+    lines        models that differ in one number; retrievals  precision and recall per threshold, by name
+    repeats      retrievals that differ in the seed at most
     left_out     models of the config that were not trained; overrides  values that the command line put over the config
     timings      the steps in order; environment: versions; commands: how to make it again; config: config.toml
     """
@@ -46,6 +50,9 @@ class RunSummary:
     warnings: Sequence[str] = ()
     lost: Sequence[str] = ()
     left_out: Sequence[str] = ()
+    lines: Sequence[Line] = ()
+    retrievals: Mapping[str, Mapping[str, Sequence[float]]] = field(default_factory=dict)
+    repeats: Sequence[Repeats] = ()
     overrides: Sequence[str] = ()
     timings: Sequence[StepTiming] = ()
     environment: Mapping[str, str] = field(default_factory=dict)

@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.config import OWN_ROWS, Learner, RunConfig
+from pipeline.config import OWN_ROWS, CodesEncoding, Learner, RunConfig
 from pipeline.notes import learner_notes
 from pipeline.published import MADE_FROM, METRICS, REPORT
+from pipeline.report.numbers import percent
 from pipeline.report.page import write_report
 from pipeline.report.summary import RunSummary, StepTiming
+from pipeline.report.sweeps import lines_of, repeats_of
 from pipeline.run_check import published_damage
-from pipeline.stage import Asked, Estimate, Facts, Made, Stage, Work
+from pipeline.stage import NEIGHBOURS, Asked, Estimate, Facts, Made, Stage, Work, encode_step, retrieve_step
 from pipeline.stages.predict import PREDICTIONS, evaluate_step, model_bytes, predict_step, predictions_bytes
 from pipeline.stages.train import MEGABYTE, MODEL, saved_bytes, train_step
 from pipeline.store import Done, file_digest, write_json
@@ -50,6 +52,7 @@ class PublishStage(Stage):
         return {
             **self.config.report.model_dump(mode="json"),
             "models": [learner.name for learner in self.config.train],
+            **({"retrievals": [one.name for one in self.config.retrieve]} if self.config.retrieve else {}),
             **left_out,
         }
 
@@ -59,7 +62,7 @@ class PublishStage(Stage):
         if self.tested:
             for learner in self.config.train:
                 steps += [predict_step(learner.name), evaluate_step(learner.name)]
-        return tuple(steps)
+        return (*steps, *encode_steps(self.config).values(), *retrieve_steps(self.config).values())
 
     def estimate(self, facts: Facts) -> Estimate:
         train, predict = self.config.train, self.config.predict
@@ -81,12 +84,19 @@ class PublishStage(Stage):
             if self.tested:
                 source = work.folders[predict_step(learner.name)] / PREDICTIONS
                 link_file(source, run_folder / "predictions" / f"{learner.name}.parquet")
-        write_json(
-            run_folder / METRICS,
-            {"models": summary.models, "run": run_facts(work, self.asked), MADE_FROM: self._made_from(work)},
-        )
+        neighbours = []
+        for one in self.config.retrieve:
+            source = work.folders[retrieve_step(one.name)] / NEIGHBOURS
+            if source.exists():  # of top = 0 there are none
+                neighbours.append(run_folder / "neighbours" / f"{one.name}.parquet")
+                link_file(source, neighbours[-1])
+        results: dict[str, Any] = {"models": summary.models, "run": run_facts(work, self.asked)}
+        for key, steps in (("encodings", encode_steps(self.config)), ("retrievals", retrieve_steps(self.config))):
+            if steps:
+                results[key] = {name: numbers_of(work.inputs[step]) for name, step in steps.items()}
+        write_json(run_folder / METRICS, {**results, MADE_FROM: self._made_from(work)})
         pages = write_report(run_folder / PAGE, summary)
-        published = [run_folder / METRICS, *pages]
+        published = [run_folder / METRICS, *pages, *neighbours]
         for learner in self.config.train:
             published += sorted((run_folder / "models" / learner.name).iterdir())
             if self.tested:
@@ -110,6 +120,16 @@ class PublishStage(Stage):
         return "; ".join(f"{name} {why}" for name, why in found[:1]) + (
             f" and {len(found) - 1} more" if len(found) > 1 else ""
         )
+
+
+def encode_steps(config: RunConfig) -> dict[str, str]:
+    """The step of each encoding, by its name."""
+    return {encoding.name: encode_step(encoding.name) for encoding in config.encode}
+
+
+def retrieve_steps(config: RunConfig) -> dict[str, str]:
+    """The step of each retrieval, by its name."""
+    return {retrieval.name: retrieve_step(retrieval.name) for retrieval in config.retrieve}
 
 
 TIMES = ("train_seconds", "predict_us_per_row", "peak_bytes")
@@ -137,20 +157,34 @@ def link_file(source: Path, target: Path) -> None:
         sync_path(str(target.parent))
 
 
+def numbers_of(done: Done) -> Metrics:
+    """The plain numbers among a step's results."""
+    numbers = {key: value for key, value in done.results.items() if isinstance(value, int | float)}
+    return {key: value for key, value in numbers.items() if not isinstance(value, bool)}
+
+
 def metrics_of(learner: Learner, work: Work) -> Metrics:
     """The numbers of metrics.json of one model."""
     trained = work.inputs[train_step(learner.name)]
-    metrics: Metrics = {
-        key: value
-        for key, value in trained.results.items()
-        if isinstance(value, int | float) and not isinstance(value, bool)
-    }
+    metrics: Metrics = numbers_of(trained)
     metrics["train_seconds"] = trained.measured.get("seconds")
     metrics["peak_bytes"] = trained.measured.get("peak_bytes")
     if predict_step(learner.name) in work.inputs:
         metrics["predict_us_per_row"] = work.inputs[predict_step(learner.name)].measured.get("predict_us_per_row")
         metrics |= work.inputs[evaluate_step(learner.name)].results["metrics"]
     return metrics
+
+
+def codes_facts(config: RunConfig, work: Work) -> dict[str, str]:
+    """What each encoding of codes has met: zeros in the rows, and samples of zeros."""
+    facts = {}
+    for encoding in config.encode:
+        if isinstance(encoding, CodesEncoding) and encode_step(encoding.name) in work.inputs:
+            found = work.inputs[encode_step(encoding.name)].results
+            expected = f"{percent(found['expected_empty'])} expected"
+            text = f"{percent(found['sparsity'])} zeros, {percent(found['empty_codes'])} empty samples ({expected})"
+            facts[f"codes of {encoding.name}"] = text
+    return facts
 
 
 def kind_of(learner: Any) -> str:
@@ -180,6 +214,7 @@ def summary_of(config: RunConfig, work: Work, asked: Asked) -> RunSummary:
         "features": dataset.n_features,
         "classes": dataset.n_classes,
         "rows are": f"{dataset.body} {dataset.dtype}, blocks of {dataset.block_rows}",
+        **codes_facts(config, work),
         "taxonomy levels": dataset.taxonomy.n_levels if dataset.taxonomy else "no taxonomy",
         "digest": dataset.digest,
     }
@@ -195,6 +230,9 @@ def summary_of(config: RunConfig, work: Work, asked: Asked) -> RunSummary:
         notes=[note.text for note in known if note.level == "info"],
         warnings=[f"{note.code}: {note.text}" for note in known if note.level == "warning"],
         left_out=asked.left_out,
+        lines=lines_of(config),
+        retrievals={one.name: work.inputs[retrieve_step(one.name)].results["curve"] for one in config.retrieve},
+        repeats=repeats_of(config),
         overrides=asked.overrides,
         timings=timings,
         environment=environment(),

@@ -32,7 +32,7 @@ def stages_of(config: RunConfig, facts: Facts, asked: Asked | None = None) -> li
     if tested:
         for learner in config.train:
             stages += [PredictStage(learner, config.predict), EvaluateStage(learner)]
-    if config.train:
+    if config.train or config.retrieve:
         stages.append(PublishStage(config, tested, asked or Asked()))
     return stages
 

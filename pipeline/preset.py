@@ -1,0 +1,78 @@
+"""Presets: the experiments of the papers as configs, filled in for a dataset."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+from pipeline.dataset import Dataset
+from tasks.errors import UsageError
+from tasks.files import disk_room
+
+FOLDER = "pipeline.presets"
+PRESETS = {
+    "hashing": "HESHING beside ovr, msvm, hie-svm, tree-svm, PCA + ovr and flat-hash in one table",
+    "hash-bits": "errors and collisions of the hash learners against the number of hash bits",
+    "codes": "winner-take-all codes as features: accuracy against the number of hashes",
+    "retrieval": "winner-take-all codes for retrieval: precision against recall, means of ten seeds",
+}
+SHARE = 0.1  # of one-vs-rest's parameters, that HESHING may have at most
+MOST_COMPONENTS = 500
+BITS_AROUND = (-3, -2, -1, 0, 1, 2, 3, 4)  # of a sweep, around the bits of that share
+
+
+class PresetChanged(UsageError):
+    """The config that a preset would write is there already, and is another one."""
+
+
+def text_of(name: str) -> str:
+    """The text of a file of the package's presets, its blanks not filled in."""
+    return files(FOLDER).joinpath(name).read_text(encoding="utf-8")
+
+
+def write_preset(name: str, data: Path, folder: Path) -> Path:
+    """Write the config of a preset for a dataset, NAME-DATASET.toml; one that is there already must be the same.
+
+    Raises UsageError for a preset that does not exist, PresetChanged, the errors of opening the dataset, DiskFull.
+    """
+    if name not in PRESETS:
+        listed = "; ".join(f"{known}: {what}" for known, what in PRESETS.items())
+        raise UsageError(f"there is no preset {name!r}", name, f"presets are {listed}")
+    dataset = Dataset.open(data)
+    path = folder / f"{name}-{plain_name(data)}.toml"
+    text = filled(name, dataset, path.stem, os.path.relpath(data, folder))
+    if path.exists() and path.read_text(encoding="utf-8") != text:
+        hint = f"`labelgrove run {path}` runs it as it is; remove it to have the preset again"
+        raise PresetChanged("a config of this name is there already, and is another one", str(path), hint)
+    with disk_room(str(path), len(text)):
+        path.write_text(text, encoding="utf-8")
+    return path
+
+
+def plain_name(data: Path) -> str:
+    """The dataset's name in letters that a run's name may have."""
+    stem = data.absolute().name.removesuffix(".zarr")
+    return (
+        "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in stem)[:40].strip("-") or "data"
+    )
+
+
+def filled(name: str, dataset: Dataset, run_name: str, path: str) -> str:
+    """A preset's text for a dataset."""
+    levels = max(1, dataset.taxonomy.n_levels - 1) if dataset.taxonomy is not None else 1
+    share = SHARE * dataset.n_classes * dataset.n_features / levels
+    bits = max(1, math.floor(math.log2(max(share, 2))))
+    most = min(dataset.n_features, max(1, dataset.split_counts["train"]))
+    blanks = {
+        "name": run_name,
+        "path": json.dumps(path)[1:-1],
+        "components": max(1, min(most // 2, MOST_COMPONENTS)),
+        "buckets": 1 << bits,
+        "all_buckets": levels << bits,
+        "bits": [bits + step for step in BITS_AROUND if 1 <= bits + step <= 26],
+    }
+    return Template(text_of(f"{name}.toml")).substitute(blanks)

@@ -1,0 +1,118 @@
+"""Which models of a config are one system with one key changed: what the report draws as a line.
+
+Found from the settings alone, so models that were written one by one make a line as well as those of a `sweep`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.config import OWN_ROWS, Encoding, Learner, RetrieveSection, RunConfig
+
+REPEATS = "seed"  # a key of this name repeats a setting: its models are averaged
+NOT_SETTINGS = {"name", "kind", "rows", "test_rows"}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Models that differ in one number, and maybe in a seed.
+
+    label   what they are: "ovr on dwta"
+    key     the number that changes: "bits"
+    names   value of the key -> names of its models, ascending
+    """
+
+    label: str
+    key: str
+    names: Mapping[float, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """Retrievals that differ in a seed at most."""
+
+    label: str
+    names: tuple[str, ...]
+
+
+def lines_of(run: RunConfig) -> list[Line]:
+    """The lines among the models; a system with several changing keys gives one for each value of the others."""
+    lines: list[Line] = []
+    for system, members in _systems(run, run.train).items():
+        changing = {key for key in _changing(members) if not _is_seed(key)}
+        numeric = [key for key in sorted(changing) if all(_is_number(one[key]) for _, one in members)]
+        if not numeric:
+            continue
+        key = max(numeric, key=lambda found: len({one[found] for _, one in members}))
+        others = sorted(changing - {key})
+        parts: dict[tuple[Any, ...], list[tuple[str, float]]] = {}
+        for name, one in members:
+            parts.setdefault(tuple(one[other] for other in others), []).append((name, float(one[key])))
+        for values, found in parts.items():
+            label = ", ".join([system, *(f"{_short(o)} {value}" for o, value in zip(others, values, strict=True))])
+            by_value = {x: tuple(name for name, at in found if at == x) for x in sorted({at for _, at in found})}
+            if len(by_value) > 1:
+                lines.append(Line(label, _short(key), by_value))
+    return lines
+
+
+def repeats_of(run: RunConfig) -> list[Repeats]:
+    """Retrievals in groups of equal settings but for the seed, labelled by what tells the groups apart."""
+    groups: list[Repeats] = []
+    for system, members in _systems(run, run.retrieve).items():
+        telling = sorted(key for key in _changing(members) if not _is_seed(key))
+        parts: dict[tuple[Any, ...], list[str]] = {}
+        for name, one in members:
+            parts.setdefault(tuple(one[key] for key in telling), []).append(name)
+        for values, names in parts.items():
+            said = [f"{value} {_short(key)}" for key, value in zip(telling, values, strict=True)]
+            groups.append(Repeats(", ".join([system, *said]), tuple(names)))
+    return groups
+
+
+Members = list[tuple[str, dict[str, Any]]]  # name and settings
+
+
+def _systems(run: RunConfig, sections: Sequence[Learner | RetrieveSection]) -> dict[str, Members]:
+    """Sections by what they are: their kind, and the kinds of the encodings that they read."""
+    encodings = {encoding.name: encoding for encoding in run.encode}
+    systems: dict[str, Members] = {}
+    for section in sections:
+        chain = list(_chain(section.rows, encodings))
+        kind = str(getattr(section, "kind", ""))
+        kinds = [str(getattr(encoding, "kind", "")) for encoding in chain]
+        system = " on ".join(filter(None, [kind, *kinds]))
+        settings = {f"{kind}.{key}": value for key, value in _settings(section).items()}
+        for encoding, its in zip(chain, kinds, strict=True):
+            settings |= {f"{its}.{key}": value for key, value in _settings(encoding).items()}
+        systems.setdefault(system, []).append((section.name, settings))
+    return systems
+
+
+def _chain(rows: str, encodings: Mapping[str, Encoding]) -> Iterator[Encoding]:
+    while rows != OWN_ROWS and rows in encodings:
+        yield encodings[rows]
+        rows = encodings[rows].rows
+
+
+def _settings(section: Any) -> dict[str, Any]:
+    return {key: value for key, value in section.model_dump(mode="json").items() if key not in NOT_SETTINGS}
+
+
+def _changing(members: Members) -> set[str]:
+    keys = members[0][1].keys()
+    return {key for key in keys if len({repr(one.get(key)) for _, one in members}) > 1}
+
+
+def _is_seed(key: str) -> bool:
+    return _short(key) == REPEATS
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _short(key: str) -> str:
+    return key.rsplit(".", 1)[-1]
