@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.choice import EVERYTHING, Choice, model_of, without
-from pipeline.config import LoadedConfig, RunConfig
+from pipeline.config import LoadedConfig, RunConfig, TaxonomyLearner
 from pipeline.dataset import Dataset
 from pipeline.errors import OtherRun
 from pipeline.profile import HEAP_KEPT_BYTES, Profile
@@ -17,6 +17,7 @@ from pipeline.reasons import why_not
 from pipeline.rows_facts import rows_facts
 from pipeline.stage import Asked, Estimate, Facts, Stage, fingerprints
 from pipeline.store import Done, RunFolder, read_manifest
+from pipeline.taxonomies import read_taxonomy_for
 from tasks.errors import LabelgroveError
 
 IDLE_WORKER_BYTES = (320 << 20) + HEAP_KEPT_BYTES  # a process with everything imported and compiled, measured
@@ -151,9 +152,16 @@ def _stages(
     return stages_of(run, facts_of(config, run, dataset), asked_of(config, left_out, choice))
 
 
-def facts_of(config: LoadedConfig, run: RunConfig, dataset: Dataset) -> Facts:  # noqa: ARG001
+def facts_of(config: LoadedConfig, run: RunConfig, dataset: Dataset) -> Facts:
     """What a part of a config will work on. Raises the errors of taxonomy files."""
-    return Facts(dataset, rows_facts(run, dataset))
+    named = {learner.taxonomy: f"train {learner.name}" for learner in run.train if isinstance(learner, TaxonomyLearner)}
+    named |= {run.evaluate.taxonomy: "[evaluate]"}
+    taxonomies = {
+        name: read_taxonomy_for(config.folder / name, dataset.classes, f"{config.path.name}, {section}, taxonomy")
+        for name, section in named.items()
+        if name is not None
+    }
+    return Facts(dataset, rows_facts(run, dataset), taxonomies)
 
 
 def asked_of(config: LoadedConfig, left_out: Collection[str], choice: Choice) -> Asked:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
-from pipeline.config import OWN_ROWS, Learner, PredictSection
+from pipeline.config import OWN_ROWS, EvaluateSection, Learner, PredictSection
 from pipeline.config import LabelTree as LabelTreeSection
-from pipeline.dataset import Dataset
+from pipeline.dataset import Dataset, taxonomy_digest
 from pipeline.stage import CARD_BYTES, FILE_BYTES, Estimate, Facts, Made, Stage, Work
 from pipeline.stages.grow import tree_params
 from pipeline.stages.train import MEGABYTE, MODEL, inputs_of, nodes, parameter_bytes, train_step
@@ -22,6 +22,7 @@ from tasks.models.predictions import join_parts, part_name
 from tasks.models.selection import TEST, Selection
 from tasks.models.slices import SLICE_CELLS
 from tasks.rows.base import Array
+from tasks.taxonomy import Taxonomy
 from tasks.trees.tree import LabelTree
 
 PREDICTIONS = "predictions.parquet"
@@ -109,14 +110,21 @@ class EvaluateStage(Stage):
     """Accuracy, hierarchical error and cost of the predictions."""
 
     learner: Learner
+    taxonomy: Taxonomy | None = None  # on which hierarchical error is measured
+    named: bool = False  # whether the config names a file for it; otherwise it is the dataset's own
     version: ClassVar[int] = 2
+
+    @classmethod
+    def of(cls, learner: Learner, evaluate: EvaluateSection, facts: Facts) -> Self:
+        """The learner's evaluation on the config's tree."""
+        return cls(learner, facts.taxonomy(evaluate.taxonomy), evaluate.taxonomy is not None)
 
     @property
     def name(self) -> str:
         return evaluate_step(self.learner.name)
 
     def settings(self) -> dict[str, Any]:
-        return {}
+        return {"taxonomy": taxonomy_digest(self.taxonomy)} if self.named else {}
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -130,7 +138,7 @@ class EvaluateStage(Stage):
         folder = work.folders[predict_step(self.learner.name)] / PARTS
         # By name: blocks are the same in every encoding, and a file that is not ours counts for nothing.
         parts = [str(folder / part_name(block.index)) for block in work.test_blocks(OWN_ROWS)]
-        taxonomy = work.dataset.taxonomy
+        taxonomy = self.taxonomy
         tree = None if taxonomy is None else {"parent": taxonomy.parent, "leaf_of_class": taxonomy.leaf_of_class}
         sets = label_sets(str(work.folders[train_step(self.learner.name)] / MODEL))
         scores: Scores = work.pool.sum(evaluate_part, parts, work.dataset.n_classes, tree, sets, name=self.name)

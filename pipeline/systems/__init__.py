@@ -31,7 +31,7 @@ def stages_of(config: RunConfig, facts: Facts, asked: Asked | None = None) -> li
     tested = facts.dataset.split_counts["test"] > 0
     if tested:
         for learner in config.train:
-            stages += [PredictStage(learner, config.predict), EvaluateStage(learner)]
+            stages += [PredictStage(learner, config.predict), EvaluateStage.of(learner, config.evaluate, facts)]
     if config.train or config.retrieve:
         stages.append(PublishStage(config, tested, asked or Asked()))
     return stages
