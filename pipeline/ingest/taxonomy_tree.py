@@ -102,8 +102,8 @@ def _left_out(tree: _Tree) -> list[Note]:
     gone = [place for place in range(len(tree.nodes.keys)) if place not in kept]
     if not gone:
         return []
-    text = f"{len(gone):,} nodes of {tree.nodes.source} stand above no class in that tree and were left out: {tree.listed(gone)}"
-    return [Note("NodesLeftOut", text)]
+    text = f"{len(gone):,} nodes of {tree.nodes.source} stand above no class in that tree and were left out"
+    return [Note("NodesLeftOut", f"{text}: {tree.listed(gone)}")]
 
 
 def _breadth_first(tree: _Tree) -> list[int]:
