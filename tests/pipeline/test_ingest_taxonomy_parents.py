@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -229,6 +230,14 @@ def test_names_and_leaves_of_edges() -> None:
     assert listed.leaf_of_class.tolist() == [2, 1]
     with pytest.raises(errors.TaxonomyUnknownClass, match="'n9'"):
         read_taxonomy(content | {"leaves": ["n1", "n9"]})
+
+
+def test_the_edges_in_the_readme_are_read() -> None:
+    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
+    (text,) = re.findall(r"`(\{\"edges_child_parent\".*?\})`", readme)
+    nodes = read_taxonomy(json.loads(text))
+    assert (nodes.keys, nodes.names) == (["trees", "oak", "timber"], ["trees", "Quercus", "timber"])
+    assert nodes.parents == [[], [0, 2], []]
 
 
 # ---- the command -------------------------------------------------------------------------------------------------
