@@ -11,13 +11,18 @@ from pathlib import Path
 
 from pipeline.dataset import Dataset
 from pipeline.ingest.class_table import Classes
-from pipeline.ingest.errors import TaxonomyFormat
+from pipeline.ingest.errors import TaxonomyFormat, TaxonomyMultiParent
 from pipeline.ingest.taxonomy_file import read_taxonomy
 from pipeline.ingest.taxonomy_parents import REFUSE
 from pipeline.ingest.taxonomy_tree import build_taxonomy
 from tasks.classes import ClassTable
 from tasks.errors import InputError
 from tasks.taxonomy import Taxonomy
+
+ONE_PARENT = (
+    "keep one parent of each node in this file; only the dataset's own taxonomy is made a tree by a rule "
+    "(labelgrove ingest --several-parents)"
+)
 
 
 def read_taxonomy_for(
@@ -36,7 +41,8 @@ def read_taxonomy_for(
             raise TaxonomyFormat("this is a folder", str(path), "name a taxonomy file, as for `labelgrove ingest`")
         return build_taxonomy(read_taxonomy(path), Classes(classes, given_ids, "the dataset"), several_parents)
     except InputError as error:
-        raise type(error)(error.what, f"{error.where}, for {where}", error.hint) from error
+        hint = ONE_PARENT if isinstance(error, TaxonomyMultiParent) else error.hint
+        raise type(error)(error.what, f"{error.where}, for {where}", hint) from error
 
 
 def taxonomy_for(

@@ -116,8 +116,9 @@ def test_files_that_are_not_there(dataset: Dataset, tmp_path: Path) -> None:
 def test_several_parents_by_a_rule(dataset: Dataset, tmp_path: Path) -> None:
     edges = [["a", "r"], ["b", "a"], *([name, "b"] for name in NAMES), ["ant", "r"]]
     path = write(tmp_path, {"edges_child_parent": edges})
-    with pytest.raises(errors.TaxonomyMultiParent):
+    with pytest.raises(errors.TaxonomyMultiParent) as caught:
         taxonomy_for(path, dataset, WHERE)
+    assert "keep one parent of each node in this file" in caught.value.hint
     levels = {}
     for rule in ("first", "shortest", "longest"):
         found = read_taxonomy_for(path, dataset.classes, WHERE, rule)
