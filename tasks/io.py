@@ -4,6 +4,7 @@ A rows store is one of
   dense   a zarr array (n_rows, n_features) float32 or float16, chunk = one block of rows x all features
   csr     a group, attrs {"labelgrove": "csr", "shape", "offsets"}; sub-group 00042 = data, indices, indptr of block 42
   pq      a group, attrs {"labelgrove": "pq"}; arrays codes (n_rows, n_subquantizers) uint8 chunked by block, codebooks
+  onehot  a group, attrs {"labelgrove": "onehot", "n_codes"}; array codes (n_rows, n_hashes) uint8, uint16 or int32
 A dataset is a group with a rows store `X` and the columns `y`, `split`, `row_id` (n_rows,), chunked by block.
 
 Every chunk has one writer, which writes it whole, so writing again is harmless. Every chunk carries a crc32c, and a
@@ -16,7 +17,6 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any, cast
@@ -28,53 +28,22 @@ from zarr.codecs import BloscCodec, Crc32cCodec
 
 from tasks.cache import ROWS, SMALL, ByteCache
 from tasks.digest import digest_arrays
-from tasks.errors import ArtefactError, ParamError
+from tasks.errors import ParamError
 from tasks.files import disk_room, swap_in, version_of
-from tasks.rows import Csr, Dense, PqCodes, Rows
+from tasks.rows import Csr, Dense, OneHot, PqCodes, Rows
 from tasks.rows.base import Array
+from tasks.rows.onehot import count_features
+from tasks.stores import Block as Block
+from tasks.stores import DamagedChunk as DamagedChunk
+from tasks.stores import MissingChunk as MissingChunk
+from tasks.stores import StoreFacts as StoreFacts
+from tasks.stores import StoreMetadata as StoreMetadata
 
 FEATURES, LABELS, SPLIT, ROW_ID = "X", "y", "split", "row_id"
 CSR_PARTS = ("data", "indices", "indptr")
 MAX_CHUNK_BYTES = 2**31 - 2**16  # blosc refuses larger buffers
 OPEN_BYTES = 4096  # opened arrays and groups kept, each counted as one byte
 _OPEN = ByteCache(OPEN_BYTES)
-
-
-class StoreMetadata(ArtefactError):
-    """A store that should be there is not, or its zarr metadata cannot be read."""
-
-
-class MissingChunk(ArtefactError):
-    """A chunk that should have been written is not there."""
-
-
-class DamagedChunk(ArtefactError):
-    """A chunk is there and is not what was written: wrong checksum, wrong length."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Block:
-    """A run of consecutive rows of a rows store: what travels to a worker in place of the rows."""
-
-    store: str  # path of the rows store
-    index: int
-    start: int
-    stop: int
-
-    @property
-    def n_rows(self) -> int:
-        return self.stop - self.start
-
-
-@dataclass(frozen=True, slots=True)
-class StoreFacts:
-    """What a rows store says about itself without reading a row."""
-
-    body: str  # "dense", "csr", "pq"
-    n_rows: int
-    n_features: int
-    block_rows: int
-    dtype: str  # of the values as stored
 
 
 def configure_worker() -> None:
@@ -132,6 +101,9 @@ def facts_of(store: str) -> StoreFacts:
     if kind == "pq":
         codes, books = _open(f"{store}/codes"), _open(f"{store}/codebooks")
         return StoreFacts("pq", codes.shape[0], books.shape[0] * books.shape[2], codes.chunks[0], "uint8")
+    if kind == "onehot":
+        codes, n_codes = _open(f"{store}/codes"), node.attrs["n_codes"]
+        return StoreFacts("onehot", codes.shape[0], codes.shape[1] * n_codes, codes.chunks[0], str(codes.dtype))
     raise StoreMetadata(f"it is no store of rows (kind {kind!r})", store, "a dataset's rows are in its X")
 
 
@@ -186,6 +158,18 @@ def create_codes(path: str, n_rows: int, n_subquantizers: int, block_rows: int, 
     return blocks_of(path)
 
 
+def create_onehot(path: str, n_rows: int, n_hashes: int, block_rows: int, dtype: str, n_codes: int) -> list[Block]:
+    """An empty store of one-hot codes in place of whatever stood at `path`; returns its blocks.
+
+    dtype   uint8, uint16 or int32, wide enough for 0..n_codes - 1 and a sentinel (`CodeParams.dtype`)
+    Raises ParamError when the codes stand for more features than int32 can number.
+    """
+    count_features(n_hashes, n_codes)
+    create_group(path, {"labelgrove": "onehot", "n_codes": n_codes})
+    _create_array(f"{path}/codes", (n_rows, n_hashes), (block_rows, n_hashes), dtype, packed=False)
+    return blocks_of(path)
+
+
 def create_group(path: str, attrs: dict[str, Any]) -> None:
     """An empty group in place of whatever stood at `path`."""
     with disk_room(path, 0):
@@ -231,7 +215,7 @@ def write_dense(block: Block, values: Array) -> str:
 
 
 def write_codes(block: Block, codes: Array) -> str:
-    """Write the codes (n_rows, n_subquantizers) uint8 of a block; returns their content digest."""
+    """Write the codes (n_rows, codes of a row) of a block of PQ or one-hot codes; returns their content digest."""
     return _write_chunk(f"{block.store}/codes", block.start, block.stop, codes)
 
 
@@ -281,7 +265,7 @@ def rows_digest(rows: Rows) -> str:
     """Content digest of a block's rows: what the write functions return, and what a re-reading must give."""
     if isinstance(rows, Csr):
         return digest_arrays(rows.data, rows.indices, rows.indptr)
-    return digest_arrays(rows.codes if isinstance(rows, PqCodes) else cast(Dense, rows).values)
+    return digest_arrays(rows.codes if isinstance(rows, PqCodes | OneHot) else cast(Dense, rows).values)
 
 
 def _csr_path(block: Block) -> str:
@@ -328,7 +312,10 @@ def _load_dense(block: Block, array: Any) -> Rows:
 
 
 def _load_codes(block: Block, codes: Any) -> Rows:
-    return PqCodes(_read_chunk(f"{block.store}/codes", codes, block.start, block.stop), read_codebooks(block.store))
+    chunk, attrs = _read_chunk(f"{block.store}/codes", codes, block.start, block.stop), read_attrs(block.store)
+    if attrs["labelgrove"] == "onehot":
+        return OneHot(chunk, attrs["n_codes"])
+    return PqCodes(chunk, read_codebooks(block.store))
 
 
 def read_codebooks(store: str) -> Array:

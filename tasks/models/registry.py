@@ -15,7 +15,12 @@ MODELS = {
     "flat-hash": "tasks.models.hashed:HashedModel",
     "label-tree": "tasks.trees.tree:LabelTree",
 }
-ENCODERS = {"pq": "tasks.models.encoder:PqEncoder"}
+ENCODERS = {
+    "pq": "tasks.models.encoder:PqEncoder",
+    "pca": "tasks.features.pca_encoder:PcaEncoder",
+    "wta": "tasks.models.code_encoder:CodeEncoder",
+    "dwta": "tasks.models.code_encoder:CodeEncoder",
+}
 
 
 def class_of(kind: object, table: dict[str, str], where: str) -> Any:

@@ -1,18 +1,12 @@
-"""Encoding that continues after a kill: a block's report is kept beside the codes once they are written."""
+"""Product quantisation that continues after a kill."""
 
 from __future__ import annotations
 
-import json
-import os
-from dataclasses import asdict
-from pathlib import Path
+from typing import Any
 
-from tasks.digest import digest_arrays
-from tasks.errors import ArtefactError
-from tasks.files import beside, disk_room
-from tasks.io import Block, read_rows
+from tasks.io import Block
 from tasks.quantize.blocks import EncodeReport, encode_block
-from tasks.rows import PqCodes
+from tasks.resume import once
 from tasks.rows.base import Array
 
 
@@ -21,27 +15,11 @@ def encode_block_once(block: Block, codebooks: Array, target: str, marks: str) -
 
     marks  folder of the reports, one file a block, written after the codes and by rename
     """
-    path = Path(marks) / f"{block.index:05d}.json"
-    kept = _kept(path, Block(target, block.index, block.start, block.stop))
-    if kept is not None:
-        return kept
-    report = encode_block(block, codebooks, target)
-    spare = beside(path)
-    text = json.dumps(asdict(report))
-    with disk_room(str(path), len(text)):
-        spare.write_text(text)
-        os.replace(spare, path)
-    return report
+    written = Block(target, block.index, block.start, block.stop)
+    return once(written, marks, lambda: encode_block(block, codebooks, target), _of_plain)
 
 
-def _kept(path: Path, written: Block) -> EncodeReport | None:
-    try:
-        values = json.loads(path.read_text())
-        report = EncodeReport(
-            int(values["rows"]), float(values["squared_error"]), float(values["squared_norm"]), tuple(values["digests"])
-        )
-        rows = read_rows(written)
-    except (OSError, ValueError, KeyError, TypeError, ArtefactError):
-        return None
-    codes = rows.codes if isinstance(rows, PqCodes) else None
-    return report if codes is not None and report.digests == (digest_arrays(codes),) else None
+def _of_plain(values: dict[str, Any]) -> EncodeReport:
+    return EncodeReport(
+        int(values["rows"]), float(values["squared_error"]), float(values["squared_norm"]), tuple(values["digests"])
+    )

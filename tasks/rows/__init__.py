@@ -6,6 +6,7 @@ A learner never knows how its rows are stored.
 from tasks.rows.base import Rows
 from tasks.rows.csr import Csr
 from tasks.rows.dense import Dense
+from tasks.rows.onehot import OneHot
 from tasks.rows.pq import PqCodes
 
-__all__ = ["Csr", "Dense", "PqCodes", "Rows"]
+__all__ = ["Csr", "Dense", "OneHot", "PqCodes", "Rows"]

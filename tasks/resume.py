@@ -1,0 +1,54 @@
+"""Work on blocks that continues after a kill: a block's report is kept beside its rows once they are written."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, TypeVar
+
+from tasks.errors import ArtefactError
+from tasks.files import beside, disk_room
+from tasks.io import Block, read_rows, rows_digest
+
+
+class Report(Protocol):
+    """A dataclass of plain values with the content digests of the blocks that it is about."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def digests(self) -> tuple[str, ...]: ...
+
+
+R = TypeVar("R", bound=Report)
+
+
+def once(written: Block, marks: str, work: Callable[[], R], of_plain: Callable[[dict[str, Any]], R]) -> R:
+    """The report of `work`, which writes the block `written`; not done again when a kept report fits what is there.
+
+    marks     folder of the reports, one JSON file a block, written after the rows and by rename
+    of_plain  a report from its plain values; raises ValueError, KeyError or TypeError when they are none
+    """
+    path = Path(marks) / f"{written.index:05d}.json"
+    kept = _kept(path, written, of_plain)
+    if kept is not None:
+        return kept
+    report = work()
+    spare = beside(path)
+    text = json.dumps(asdict(report))
+    with disk_room(str(path), len(text)):
+        spare.write_text(text)
+        os.replace(spare, path)
+    return report
+
+
+def _kept(path: Path, written: Block, of_plain: Callable[[dict[str, Any]], R]) -> R | None:
+    try:
+        report = of_plain(json.loads(path.read_text()))
+        there = rows_digest(read_rows(written))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ArtefactError):
+        return None
+    return report if report.digests == (there,) else None
