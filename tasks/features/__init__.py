@@ -1,0 +1,1 @@
+"""Features learnt from rows: principal components."""
