@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import permutations
 from math import comb
 
 import numpy as np
@@ -52,26 +52,18 @@ def dwta(row: np.ndarray, chosen: np.ndarray, shift: int, modulus: int | None = 
 
 
 def kernels(x: np.ndarray, y: np.ndarray, window: int) -> dict[str, float]:
-    """Chances over all ordered windows: `a` = both empty; `wta` = plain codes are equal; `good` = codes are equal and no
-    sample is empty, of the windows that are not both empty; `good_raw` = plain codes are equal, of the same.
+    """Chances over all windows in all orders.
 
-    In a random order of a set of features each place is as likely as another: whether the codes are equal depends on
-    the orders, so all of them are gone through.
+    a = both samples are empty; wta = plain codes are equal; of the windows that are not empty for both: good_raw =
+    plain codes are equal, good = they are and neither sample is empty.
     """
-    from itertools import permutations
-
     total = both = equal = good = raw = 0
-    for chosen in combinations(range(x.size), window):
-        for order in permutations(chosen):
-            a, b = [float(x[j]) for j in order], [float(y[j]) for j in order]
-            total += 1
-            same = (0 if is_empty(a) else winner(a)) == (0 if is_empty(b) else winner(b))
-            equal += same
-            if is_empty(a) and is_empty(b):
-                both += 1
-                continue
-            raw += same
-            good += same and not is_empty(a) and not is_empty(b)
+    for chosen in permutations(range(x.size), window):
+        a, b = [float(x[j]) for j in chosen], [float(y[j]) for j in chosen]
+        same = (0 if is_empty(a) else winner(a)) == (0 if is_empty(b) else winner(b))
+        total, equal, both = total + 1, equal + same, both + (is_empty(a) and is_empty(b))
+        raw += same and not (is_empty(a) and is_empty(b))
+        good += same and not is_empty(a) and not is_empty(b)
     left = total - both
     return {"a": both / total, "wta": equal / total, "good": good / left, "good_raw": raw / left}
 
@@ -85,6 +77,6 @@ def one_hot(codes: np.ndarray, n_codes: int, none: int) -> np.ndarray:
     out = np.zeros((codes.shape[0], codes.shape[1] * n_codes))
     for i, row in enumerate(codes):
         for h, code in enumerate(row):
-            if code != none:
-                out[i, h * n_codes + code] = 1
+            if int(code) != none:
+                out[i, h * n_codes + int(code)] = 1
     return out

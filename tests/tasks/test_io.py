@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from tasks import io
 from tasks.errors import ArtefactError, ParamError
 from tasks.files import DiskFull, settle
-from tasks.rows import Csr, Dense, PqCodes
+from tasks.rows import Csr, Dense, OneHot, PqCodes
 from tests.strategies import block_rows, csr_matrices, dense_matrices
 
 quick = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-KINDS = ["dense", "csr", "pq"]
+KINDS = ["dense", "csr", "pq", "onehot"]
 
 
 def write_csr_matrix(path, matrix, size):
@@ -46,6 +46,12 @@ def make(kind: str, path: str, n_rows: int = 10, size: int = 4):
         sparse = scipy.sparse.csr_matrix(values.astype(np.float32))
         matrix = sparse.toarray()
         blocks, digests = write_csr_matrix(path, sparse, size)
+    elif kind == "onehot":
+        codes = rng.integers(0, 300, (n_rows, 7)).astype(np.uint16)
+        codes[2, 3] = 2**16 - 1
+        matrix = OneHot(codes, 300).to_array()
+        blocks = io.create_onehot(path, n_rows, 7, size, "uint16", 300)
+        digests = [io.write_codes(block, codes[block.start : block.stop]) for block in blocks]
     else:
         codebooks = rng.standard_normal((2, 256, 3)).astype(np.float32)
         codes = rng.integers(0, 256, (n_rows, 2)).astype(np.uint8)
@@ -139,7 +145,7 @@ def test_writing_again_is_harmless(tmp_path, kind):
     for block, part, digest in zip(blocks, rows, digests, strict=True):
         if isinstance(part, Csr):
             assert io.write_csr(block, part.data, part.indices, part.indptr) == digest
-        elif isinstance(part, PqCodes):
+        elif isinstance(part, PqCodes | OneHot):
             assert io.write_codes(block, part.codes) == digest
         else:
             assert io.write_dense(block, part.to_array()) == digest
@@ -279,14 +285,14 @@ def test_what_is_cached_is_not_believed_when_its_chunk_is_gone_or_rewritten(tmp_
         io.read_rows(blocks[0])
 
 
-@pytest.mark.parametrize("kind", ["dense", "pq"])
+@pytest.mark.parametrize("kind", ["dense", "pq", "onehot"])
 def test_a_block_never_written_is_missing(tmp_path, kind):
     path = str(tmp_path / "X")
-    blocks = (
-        io.create_dense(path, 10, 3, 4)
-        if kind == "dense"
-        else io.create_codes(path, 10, 2, 4, np.zeros((2, 4, 3), np.float32))
-    )
+    blocks = {
+        "dense": lambda: io.create_dense(path, 10, 3, 4),
+        "pq": lambda: io.create_codes(path, 10, 2, 4, np.zeros((2, 4, 3), np.float32)),
+        "onehot": lambda: io.create_onehot(path, 10, 2, 4, "uint8", 16),
+    }[kind]()
     with pytest.raises(io.MissingChunk, match=r"rows 4\.\.7"):
         io.read_rows(blocks[1])
 
