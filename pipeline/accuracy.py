@@ -92,10 +92,12 @@ def tree_of_file(path: str | None, saved: SavedModel) -> Tree | None:
     """The taxonomy of a file over the model's classes; without one that of a hierarchical model, or None."""
     if path is not None:
         return _tree(build_taxonomy(read_taxonomy(path), classes_of_model(saved)))
-    if saved.header.get("kind") != "heshing" or saved.header.get("n_levels", 0) < 3:
-        return None  # with two levels every error has the same height
     tensors = saved.model.tensors()
-    return {name: np.asarray(tensors[name]) for name in ("parent", "leaf_of_class")}
+    if not {"parent", "leaf_of_class"} <= tensors.keys():
+        return None
+    tree = {name: np.asarray(tensors[name]) for name in ("parent", "leaf_of_class")}
+    above = tree["parent"][tree["leaf_of_class"]]
+    return tree if np.any(above > 0) else None  # with two levels every error has the same height
 
 
 def tree_of_dataset(dataset: Dataset, saved: SavedModel, mapped: Array | None) -> Tree | None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from pipeline.config import OWN_ROWS, AnyEncoding, Dwta, PcaEncoding, PqEncoding, RunConfig, Wta
 from pipeline.dataset import Dataset
+from tasks.hashing.wta import dtype_of
 from tasks.io import nonzeros_of
 
 FLOAT_BYTES = 4
@@ -60,20 +61,18 @@ def _encoded(encoding: AnyEncoding, source: RowsFacts, block_rows: int) -> RowsF
         kept = encoding.components
         encoder = FLOAT_BYTES * source.n_features * (kept + 1)
         return RowsFacts("dense", kept, FLOAT_BYTES * kept * block_rows, kept, encoder)
-    n_codes = largest_code(encoding) + 1
-    code_bytes = 1 if n_codes < 1 << 8 else 2 if n_codes < 1 << 16 else 4
+    n_codes = code_count(encoding)
+    block_bytes = dtype_of(n_codes).itemsize * encoding.hashes * block_rows
     windows = FLOAT_BYTES * encoding.hashes * encoding.window
-    block_bytes = code_bytes * encoding.hashes * block_rows
     return RowsFacts("onehot", encoding.hashes * n_codes, block_bytes, 2 * encoding.hashes, windows)
 
 
-def largest_code(encoding: Wta | Dwta) -> int:
-    """The largest code that a sample can have."""
+def code_count(encoding: Wta | Dwta) -> int:
+    """Codes that a hash can give, also of parameters that are refused elsewhere (`CodeParams.n_codes`)."""
     if isinstance(encoding, Wta):
-        return encoding.window - 1
-    if encoding.range is not None:
-        return encoding.range - 1
-    return encoding.window - 1 + (encoding.shift or encoding.window) * (encoding.hashes - 1)
+        return encoding.window
+    unbounded = encoding.window + (encoding.shift or encoding.window) * (encoding.hashes - 1)
+    return unbounded if encoding.range is None else min(encoding.range, unbounded)
 
 
 def encoder_bytes(run: RunConfig, facts: Mapping[str, RowsFacts], rows: str) -> int:

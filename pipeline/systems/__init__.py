@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pipeline.config import AnyEncoding, LabelTree, PqEncoding, RunConfig, Training
+from pipeline.config import AnyEncoding, LabelTree, PcaEncoding, PqEncoding, RunConfig, Training
 from pipeline.stage import Asked, Facts, Stage
+from pipeline.stages.codes import CodesStage
 from pipeline.stages.encode import PqStage
 from pipeline.stages.grow import GrowStage
 from pipeline.stages.predict import EvaluateStage, PredictStage
@@ -50,7 +51,11 @@ def errors_of(section: str) -> Iterator[None]:
 def _encoding(encoding: AnyEncoding, facts: Facts) -> Stage:
     if isinstance(encoding, PqEncoding):
         return PqStage.of(encoding, facts)
-    raise NotImplementedError(encoding.kind)
+    if isinstance(encoding, PcaEncoding):
+        from pipeline.stages.pca import PcaStage
+
+        return PcaStage.of(encoding, facts)
+    return CodesStage.of(encoding, facts)
 
 
 def _training(learner: Training, config: RunConfig, facts: Facts) -> Stage:

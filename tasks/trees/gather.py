@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tasks.io import Block, read_rows
-from tasks.rows import Csr, Dense, PqCodes, Rows
+from tasks.rows import Csr, Dense, OneHot, PqCodes, Rows
 from tasks.rows.base import Array
 
 
@@ -25,6 +25,9 @@ def gather(blocks: list[Block], block: Array, offset: Array) -> Rows:
     if isinstance(nothing, PqCodes):
         codes = (part.codes for part in parts if isinstance(part, PqCodes))
         return PqCodes(_filled(nothing.codes, block.size, codes), nothing.codebooks)
+    if isinstance(nothing, OneHot):
+        codes = (part.codes for part in parts if isinstance(part, OneHot))
+        return OneHot(_filled(nothing.codes, block.size, codes), nothing.n_codes)
     return _stacked([nothing, *parts])
 
 
