@@ -15,6 +15,7 @@ from tasks.hashing.tiles import (
     LANES,
     STRIDE,
     count_empty,
+    empty_tile,
     fill_from_csr,
     fill_from_dense,
     find_winners,
@@ -59,11 +60,11 @@ class CodeHash:
 
     def _code_part(self, rows: Rows, out: Array) -> int:
         used, windows, slots = self._layout
-        settings = self._settings
+        tile, settings = empty_tile(used.size + 1), self._settings
         if isinstance(rows, Csr):
             data = rows.data.astype(np.float32, copy=False)
-            return int(code_csr(data, rows.indices, rows.indptr, slots, windows, settings, out))
-        return int(code_dense(rows.to_array(), used, windows, settings, out))
+            return int(code_csr(data, rows.indices, rows.indptr, slots, tile, windows, settings, out))
+        return int(code_dense(rows.to_array(), used, tile, windows, settings, out))
 
     @cached_property
     def _layout(self) -> tuple[Array, Array, Array]:
@@ -98,15 +99,15 @@ DENSIFY, STEP, MODULUS, ALONE = 0, 1, 2, 3  # of the settings; ALONE is what a s
 
 @numba.njit(cache=True, nogil=True)
 def code_csr(
-    data: Array, indices: Array, indptr: Array, slots: Array, windows: Array, settings: Array, out: Array
+    data: Array, indices: Array, indptr: Array, slots: Array, tile: Array, windows: Array, settings: Array, out: Array
 ) -> int:
     """Codes of sparse rows; returns the number of empty samples.
 
     data (nnz,) float32, indices (nnz,) int32, indptr (n_rows + 1,) int64
     slots     (n_features,) int32: slot of each feature in a tile, the last one for features that no hash looks at
+    tile      (n_slots, LANES) float32: room to work in
     windows   (n_hashes, multiple of STRIDE) uint32: slots; settings (4,) int32; out (n_rows, n_hashes)
     """
-    tile = np.zeros((slots.max() + 2, LANES), np.float32)
     empty = 0
     for first in range(0, out.shape[0], LANES):
         n_rows = fill_from_csr(data, indices, indptr, first, slots, tile)
@@ -115,12 +116,11 @@ def code_csr(
 
 
 @numba.njit(cache=True, nogil=True)
-def code_dense(values: Array, used: Array, windows: Array, settings: Array, out: Array) -> int:
+def code_dense(values: Array, used: Array, tile: Array, windows: Array, settings: Array, out: Array) -> int:
     """Codes of dense rows; returns the number of empty samples.
 
-    values (n_rows, n_features) float32; used (n_slots,) int32: feature of each slot; the rest as of `code_csr`
+    values (n_rows, n_features) float32; used (n_slots - 1,) int32: feature of each slot; the rest as of `code_csr`
     """
-    tile = np.zeros((used.size, LANES), np.float32)
     empty = 0
     for first in range(0, out.shape[0], LANES):
         n_rows = fill_from_dense(values, first, used, tile)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from tasks.hashing.tiles import EMPTY, LANES
+from tasks.hashing.tiles import EMPTY, LANES, flat
 from tasks.rows.base import Array
 
 
@@ -20,13 +20,13 @@ def borrow(codes: Array, step: int, modulus: int) -> None:
     codes    (n_hashes + 1, LANES) int32, EMPTY or below `modulus`; the last row is the hash right of the run
     step     int32, C modulo R; modulus int32, R: both at most 2**30
     """
-    for h in range(codes.shape[0] - 2, -1, -1):
-        right, row = codes[h + 1], codes[h]
-        for r in range(LANES):
-            further = right[r] + step
-            further = further - modulus if further >= modulus else further
-            further = further if right[r] != EMPTY else np.int32(EMPTY)
-            row[r] = row[r] if row[r] != EMPTY else further
+    every = flat(codes)
+    for i in range(every.size - LANES - 1, -1, -1):  # the lane's hash to the right is LANES further
+        right = every[i + LANES]
+        further = np.int32(right + step)
+        further = np.int32(further - modulus) if further >= modulus else further
+        further = further if right != EMPTY else np.int32(EMPTY)
+        every[i] = every[i] if every[i] != EMPTY else further
 
 
 @numba.njit(cache=True, nogil=True)

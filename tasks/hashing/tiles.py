@@ -12,9 +12,18 @@ import numpy as np
 
 from tasks.rows.base import Array
 
+LINE_BYTES = 64  # of a cache line
 LANES = 16  # rows of a tile: a cache line of float32
 STRIDE = 4  # positions compared at once; windows are filled up to a multiple of it with their first slot
 EMPTY = -1  # in a tile of codes: all values of the sample are 0
+
+
+def empty_tile(n_slots: int) -> Array:
+    """A tile of zeros whose slots are whole cache lines: across two lines, each look-up would cost two."""
+    lanes = LINE_BYTES // 4
+    room = np.zeros((n_slots + 1) * lanes, np.float32)
+    first = -room.ctypes.data % LINE_BYTES // 4
+    return room[first : first + n_slots * lanes].reshape(n_slots, lanes)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -63,7 +72,7 @@ def find_winners(tile: Array, windows: Array, codes: Array, best: Array, found: 
     for k in range(STRIDE, windows.shape[1], STRIDE):
         winners_of_four(tile, windows[:, k : k + STRIDE], found)
         largest_of_four(tile, windows[:, k : k + STRIDE], values)
-        keep_better(found, values, np.int32(k), codes, best)
+        keep_better(flat(found), flat(values), np.int32(k), flat(codes), flat(best))
 
 
 @numba.njit(cache=True, nogil=True)
@@ -93,19 +102,23 @@ def largest_of_four(tile: Array, windows: Array, largest: Array) -> None:
 
 
 @numba.njit(cache=True, nogil=True)
+def flat(values: Array) -> Array:
+    """A view (n,) of (n_hashes, LANES): one long loop, in which hashes are LANES apart."""
+    return values.reshape(values.size)
+
+
+@numba.njit(cache=True, nogil=True)
 def keep_better(found: Array, values: Array, first: int, codes: Array, best: Array) -> None:
     """Winners of the next four positions, from `first` on, against those so far: `codes` and `best` in place.
 
-    found, codes (n_hashes, LANES) int32, EMPTY where all values are 0; values, best (n_hashes, LANES) float32
+    found, codes (n,) int32, EMPTY where all values are 0; values, best (n,) float32
     """
-    for h in range(codes.shape[0]):
-        for r in range(LANES):
-            # Where only zeros were met so far and no larger value comes, but some value does: position 0 has won.
-            kept = max(codes[h, r], min(found[h, r], np.int32(0)))
-            codes[h, r] = first + max(found[h, r], np.int32(0)) if values[h, r] > best[h, r] else kept
-    for h in range(codes.shape[0]):
-        for r in range(LANES):
-            best[h, r] = max(best[h, r], values[h, r])
+    for i in range(codes.size):
+        # Where only zeros were met so far and no larger value comes, but some value does: position 0 has won.
+        kept = max(codes[i], min(found[i], np.int32(0)))
+        codes[i] = np.int32(first + max(found[i], np.int32(0))) if values[i] > best[i] else kept
+    for i in range(codes.size):
+        best[i] = max(best[i], values[i])
 
 
 @numba.njit(cache=True, nogil=True)
@@ -122,9 +135,9 @@ def write_rows(codes: Array, n_rows: int, sentinel: int, start: int, out: Array)
 
 @numba.njit(cache=True, nogil=True)
 def count_empty(codes: Array, n_rows: int) -> int:
-    """How many codes of the first n_rows lanes are EMPTY; those of the other lanes all are."""
+    """How many codes (n_hashes, LANES) of the first n_rows lanes are EMPTY; those of the other lanes all are."""
+    every = flat(codes)
     empty: int = 0
-    for h in range(codes.shape[0]):
-        for r in range(LANES):
-            empty += codes[h, r] == EMPTY
+    for i in range(every.size):
+        empty += every[i] == EMPTY
     return int(empty - (LANES - n_rows) * codes.shape[0])
