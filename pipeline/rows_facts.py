@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.config import OWN_ROWS, AnyEncoding, Dwta, PcaEncoding, PqEncoding, RunConfig, Wta
+from pipeline.config import OWN_ROWS, AnyEncoding, CodesEncoding, Dwta, PcaEncoding, PqEncoding, RunConfig, Wta
 from pipeline.dataset import Dataset
 from tasks.hashing.wta import dtype_of
 from tasks.io import nonzeros_of
@@ -24,7 +24,7 @@ class RowsFacts:
     n_features     columns that a learner sees
     block_bytes    of the largest block, once read
     row_floats     numbers that a row decodes to, for batches
-    encoder_bytes  of the learnt numbers that make these rows from those that they are made from
+    encoder_bytes  of the numbers that make these rows from those that they are made from
     """
 
     body: str
@@ -75,11 +75,12 @@ def code_count(encoding: Wta | Dwta) -> int:
     return unbounded if encoding.range is None else min(encoding.range, unbounded)
 
 
-def encoder_bytes(run: RunConfig, facts: Mapping[str, RowsFacts], rows: str) -> int:
-    """Bytes of all encoders between the dataset's own rows and `rows`."""
-    reads = {encoding.name: encoding.rows for encoding in run.encode}
+def learnt_bytes(run: RunConfig, facts: Mapping[str, RowsFacts], rows: str) -> int:
+    """Bytes that the encoders between the dataset's rows and `rows` have learnt; hashes are drawn, not learnt."""
+    made_by = {encoding.name: encoding for encoding in run.encode}
     total = 0
-    while rows in reads:
-        total += facts[rows].encoder_bytes
-        rows = reads[rows]
+    while rows in made_by:
+        encoding = made_by[rows]
+        total += 0 if isinstance(encoding, CodesEncoding) else facts[rows].encoder_bytes
+        rows = encoding.rows
     return total

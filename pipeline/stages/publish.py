@@ -19,6 +19,7 @@ from pipeline.report.numbers import percent
 from pipeline.report.page import write_report
 from pipeline.report.summary import RunSummary, StepTiming
 from pipeline.report.sweeps import lines_of, repeats_of
+from pipeline.rows_facts import learnt_bytes, rows_facts
 from pipeline.run_check import published_damage
 from pipeline.stage import NEIGHBOURS, Asked, Estimate, Facts, Made, Stage, Work, encode_step, retrieve_step
 from pipeline.stages.predict import PREDICTIONS, evaluate_step, model_bytes, predict_step, predictions_bytes
@@ -163,10 +164,14 @@ def numbers_of(done: Done) -> Metrics:
     return {key: value for key, value in numbers.items() if not isinstance(value, bool)}
 
 
-def metrics_of(learner: Learner, work: Work) -> Metrics:
-    """The numbers of metrics.json of one model."""
+def metrics_of(learner: Learner, config: RunConfig, work: Work) -> Metrics:
+    """The numbers of metrics.json of one model; its bytes with those of the encodings that it reads or carries."""
     trained = work.inputs[train_step(learner.name)]
     metrics: Metrics = numbers_of(trained)
+    facts = rows_facts(config, work.dataset)
+    for key, rows in (("model_bytes", learner.tested_on), ("training_bytes", learner.rows)):
+        if (own := metrics.get(key)) is not None:
+            metrics[key] = own + learnt_bytes(config, facts, rows)
     metrics["train_seconds"] = trained.measured.get("seconds")
     metrics["peak_bytes"] = trained.measured.get("peak_bytes")
     if predict_step(learner.name) in work.inputs:
@@ -220,7 +225,7 @@ def summary_of(config: RunConfig, work: Work, asked: Asked) -> RunSummary:
     }
     return RunSummary(
         name=config.report.title or config.name,
-        models={learner.name: metrics_of(learner, work) for learner in config.train},
+        models={learner.name: metrics_of(learner, config, work) for learner in config.train},
         n_classes=dataset.n_classes,
         kinds={learner.name: kind_of(learner) for learner in config.train},
         dataset=facts,

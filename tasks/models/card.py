@@ -17,6 +17,7 @@ METRIC_NAMES = {
     "speedup": "speed-up over one-vs-rest, in vector operations",
     "train_ops_per_row": "vector operations per training row",
     "model_bytes": "bytes of parameters",
+    "training_bytes": "bytes of learnt numbers held while training",
     "train_seconds": "seconds of training",
     "predict_us_per_row": "microseconds of prediction per row",
     "peak_bytes": "peak memory of a worker, bytes",

@@ -35,6 +35,7 @@ def numbers(top1: float, ops: float) -> dict[str, float | None]:
         "test_ops_per_row": ops,
         "train_ops_per_row": 40 * ops,
         "model_bytes": 4000 * ops,
+        "training_bytes": 8000 * ops,
         "train_seconds": ops / 3,
         "predict_us_per_row": 12.5,
         "peak_bytes": 1.5 * 2**30,
@@ -242,15 +243,15 @@ def test_not_a_terminal_gets_plain_aligned_text() -> None:
     lines = text.splitlines()
     assert "\x1b" not in text
     assert " ".join(lines[0].split()) == (
-        "model accuracy hier. error speed-up training ops parameters training predict/row peak memory"
+        "model accuracy hier. error speed-up training ops parameters held in training training predict/row peak memory"
     )
-    assert " ".join(lines[2].split()) == "* ovr 90.0 % 0.100 1x 4,000 390.6 KiB 33.3 s 12.5 us 1.5 GiB"
+    assert " ".join(lines[2].split()) == "* ovr 90.0 % 0.100 1x 4,000 390.6 KiB 781.2 KiB 33.3 s 12.5 us 1.5 GiB"
     assert [line.index("%") for line in lines[2:5]] == [lines[2].index("%")] * 3
 
 
 def test_a_terminal_gets_colours_unless_told_not_to(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.setenv("COLUMNS", "140")
+    monkeypatch.setenv("COLUMNS", "160")
     monkeypatch.delenv("NO_COLOR", raising=False)
     out = Terminal()
     print_table(summary(), out)
