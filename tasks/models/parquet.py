@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tasks.digest import combine
 from tasks.errors import ArtefactError
 from tasks.files import beside, disk_room, sync_path
 
+NamedError = Callable[[str, str, str], ArtefactError]  # of what, where, hint
 SETTINGS: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True, "use_dictionary": False}
 
 
@@ -34,7 +37,7 @@ def write_table(target: Path, table: pa.Table) -> None:
             spare.unlink(missing_ok=True)
 
 
-def read_table(source: Path, error: Callable[[str, str, str], ArtefactError], hint: str) -> pa.Table:
+def read_table(source: Path, error: NamedError, hint: str) -> pa.Table:
     """Read one table, checking every page; `error` (what, where, hint) is raised when it is missing or damaged."""
     try:
         # Absolute: of a relative path with a colon in it pyarrow would make an address of another kind of store.
@@ -85,3 +88,43 @@ class TableWriter:
                 place(self.spare, self.target)
         finally:
             self.spare.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A finished file of parts: its rows and the content digest of the parts in order."""
+
+    rows: int
+    digest: str
+
+
+def join_tables(
+    parts: Sequence[str | Path],
+    target: Path,
+    metadata: Mapping[str, str],
+    digest_of: Callable[[pa.Table, str], str],
+    digests: Sequence[str] | None,
+    error: NamedError,
+    hint: str,
+) -> Joined:
+    """Join tables of one schema in the given order into one file, one in memory at a time; whole or not at all.
+
+    digest_of  content digest of a table; raises `error` when it is none of the kind
+    digests    those that the parts were written with; `error` is raised for a part that has another
+    """
+    if not parts:
+        raise error("there are no parts to join", str(target), hint)
+    found: list[str] = []
+    rows = 0
+    first = read_table(Path(parts[0]), error, hint)
+    with TableWriter(target, first.schema.remove_metadata(), metadata) as writer:
+        for i, part in enumerate(parts):
+            table = first if i == 0 else read_table(Path(part), error, hint)
+            if table.schema.remove_metadata() != first.schema.remove_metadata():
+                raise error("its columns are not those of the first part", str(part), hint)
+            found.append(digest_of(table, str(part)))
+            if digests is not None and found[-1] != digests[i]:
+                raise error("its content is not what was written", str(part), hint)
+            writer.write(table)
+            rows += table.num_rows
+    return Joined(rows, combine(found))

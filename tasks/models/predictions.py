@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from tasks.digest import combine, digest_arrays
+from tasks.digest import digest_arrays
 from tasks.models.base import Ranking
 from tasks.models.errors import PredictionsDamaged
-from tasks.models.parquet import TableWriter, read_table, write_table
+from tasks.models.parquet import Joined, join_tables, read_table, write_table
 from tasks.models.selection import Selected
 from tasks.rows.base import Array
 
@@ -104,14 +104,6 @@ def width_of(schema: pa.Schema) -> int:
     return int(kind.list_size) if kind is not None and pa.types.is_fixed_size_list(kind) else 0
 
 
-@dataclass(frozen=True, slots=True)
-class Joined:
-    """A finished predictions file: its rows and the content digest of its parts in order."""
-
-    rows: int
-    digest: str
-
-
 def join_parts(
     parts: Sequence[str | Path],
     target: str | Path,
@@ -123,23 +115,12 @@ def join_parts(
     metadata   put into the file's metadata (model digest, top, ...)
     digests    the content digests the parts were written with; a part that has another raises PredictionsDamaged
     """
-    if not parts:
-        raise PredictionsDamaged("there are no parts to join", str(target), AGAIN)
     labels = {"format": FORMAT, "version": str(VERSION), **(metadata or {})}
-    found: list[str] = []
-    rows = 0
-    first = read_table(Path(parts[0]), PredictionsDamaged, AGAIN)
-    with TableWriter(Path(target), first.schema.remove_metadata(), labels) as writer:
-        for i, part in enumerate(parts):
-            table = first if i == 0 else read_table(Path(part), PredictionsDamaged, AGAIN)
-            if table.schema.remove_metadata() != first.schema.remove_metadata():
-                raise PredictionsDamaged("its columns are not those of the first part", str(part), AGAIN)
-            found.append(predictions_of(table, str(part)).digest())
-            if digests is not None and found[-1] != digests[i]:
-                raise PredictionsDamaged("its content is not what was predicted", str(part), AGAIN)
-            writer.write(table)
-            rows += table.num_rows
-    return Joined(rows, combine(found))
+
+    def digest_of(table: pa.Table, where: str) -> str:
+        return predictions_of(table, where).digest()
+
+    return join_tables(parts, Path(target), labels, digest_of, digests, PredictionsDamaged, AGAIN)
 
 
 def _ragged(path: Array) -> tuple[Array, Array]:
