@@ -35,14 +35,15 @@ def full(rows: OneHot) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("cache", [1, 100, 2**18], ids=["a hash at a time", "some hashes", "all"])
+@pytest.mark.parametrize(("cache", "least"), [(1, 1), (1, 4), (100, 1), (2**18, 4)])
 @pytest.mark.parametrize("n_codes", [2, 5, 255, 300])
 def test_products_equal_those_of_the_full_matrix(
-    n_codes: int, cache: int, dtype: type, monkeypatch: pytest.MonkeyPatch
+    n_codes: int, cache: int, least: int, dtype: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(onehot, "CACHE_BYTES", cache)
+    monkeypatch.setattr(onehot, "LEAST_RUN", least)
     tolerance = 1e-5 if dtype == np.float32 else 1e-12
-    for seed, n_rows, n_hashes, k in [(0, 0, 3, 2), (1, 6, 1, 1), (2, 5, 7, 3)]:
+    for seed, n_rows, n_hashes, k in [(0, 0, 3, 2), (1, 6, 1, 1), (2, 5, 14, 3)]:
         rows, rng = random_rows(seed, n_rows, n_hashes, n_codes), np.random.default_rng(seed)
         matrix = full(rows)
         assert rows.shape == matrix.shape
@@ -63,6 +64,7 @@ def test_runs_of_hashes_give_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> N
     scores, gradient = rows.scores(weights), rows.gradient(residuals)
     np.testing.assert_array_equal(scores, rows.decoded().scores(weights))
     monkeypatch.setattr(onehot, "CACHE_BYTES", 1)
+    monkeypatch.setattr(onehot, "LEAST_RUN", 1)
     np.testing.assert_array_equal(rows.scores(weights), scores)
     np.testing.assert_array_equal(rows.gradient(residuals), gradient)
 
