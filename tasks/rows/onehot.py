@@ -121,11 +121,11 @@ def add_to_chosen(codes: Array, n_codes: int, run: int, values: Array, out: Arra
 @numba.njit(cache=True, nogil=True)
 def choose(codes: Array, start: int, stop: int, n_codes: int, chosen: Array) -> int:
     """Features of the hashes start..stop - 1 of a row, into chosen (n,) int64; returns how many there are."""
-    n = 0
+    n: int = 0
     for h in range(start, stop):
         code = np.int64(codes[h])
         chosen[n] = h * n_codes + code
-        n += 0 <= code < n_codes
+        n += 1 if 0 <= code < n_codes else 0
     return n
 
 
