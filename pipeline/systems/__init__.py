@@ -12,12 +12,13 @@ from pipeline.stages.encode import PqStage
 from pipeline.stages.grow import GrowStage
 from pipeline.stages.predict import EvaluateStage, PredictStage
 from pipeline.stages.publish import PublishStage
+from pipeline.stages.retrieve import RetrieveStage
 from pipeline.stages.train import SgdStage
 from tasks.errors import LabelgroveError
 
 
 def stages_of(config: RunConfig, facts: Facts, asked: Asked | None = None) -> list[Stage]:
-    """Encodings, then of each learner train, predict, evaluate, then the report.
+    """Encodings, then of each learner train, predict, evaluate, then retrievals, then the report.
 
     Raises the errors of parameters that the data do not allow (PQShape, PQTooFewRows, TreeShape, ParamError); they say
     which encoding or model they are about.
@@ -33,6 +34,9 @@ def stages_of(config: RunConfig, facts: Facts, asked: Asked | None = None) -> li
     if tested:
         for learner in config.train:
             stages += [PredictStage(learner, config.predict), EvaluateStage.of(learner, config.evaluate, facts)]
+    for retrieval in config.retrieve:
+        with errors_of(f"retrieve {retrieval.name}"):
+            stages.append(RetrieveStage.of(retrieval, config, facts))
     if config.train or config.retrieve:
         stages.append(PublishStage(config, tested, asked or Asked()))
     return stages
