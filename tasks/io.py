@@ -102,9 +102,19 @@ def facts_of(store: str) -> StoreFacts:
         codes, books = _open(f"{store}/codes"), _open(f"{store}/codebooks")
         return StoreFacts("pq", codes.shape[0], books.shape[0] * books.shape[2], codes.chunks[0], "uint8")
     if kind == "onehot":
-        codes, n_codes = _open(f"{store}/codes"), node.attrs["n_codes"]
-        return StoreFacts("onehot", codes.shape[0], codes.shape[1] * n_codes, codes.chunks[0], str(codes.dtype))
+        codes = _open(f"{store}/codes")
+        return StoreFacts(
+            "onehot", codes.shape[0], codes.shape[1] * n_codes_of(store), codes.chunks[0], str(codes.dtype)
+        )
     raise StoreMetadata(f"it is no store of rows (kind {kind!r})", store, "a dataset's rows are in its X")
+
+
+def n_codes_of(store: str) -> int:
+    """How many codes a hash of a store of one-hot codes can give."""
+    n_codes = read_attrs(store).get("n_codes")
+    if not isinstance(n_codes, int) or n_codes < 1:
+        raise StoreMetadata(f"it does not say how many codes there are ({n_codes!r})", store, "make it again")
+    return n_codes
 
 
 def nonzeros_of(store: str) -> list[int]:
@@ -312,9 +322,9 @@ def _load_dense(block: Block, array: Any) -> Rows:
 
 
 def _load_codes(block: Block, codes: Any) -> Rows:
-    chunk, attrs = _read_chunk(f"{block.store}/codes", codes, block.start, block.stop), read_attrs(block.store)
-    if attrs["labelgrove"] == "onehot":
-        return OneHot(chunk, attrs["n_codes"])
+    chunk = _read_chunk(f"{block.store}/codes", codes, block.start, block.stop)
+    if read_attrs(block.store)["labelgrove"] == "onehot":
+        return OneHot(chunk, n_codes_of(block.store))
     return PqCodes(chunk, read_codebooks(block.store))
 
 

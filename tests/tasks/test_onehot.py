@@ -138,3 +138,15 @@ def test_stores_keep_codes(tmp_path: Path, shape: tuple[int, int, int, int], siz
         assert read.n_codes == n_codes
         np.testing.assert_array_equal(read.codes, rows.codes[block.start : block.stop])
         assert io.rows_digest(read) == digest
+
+
+@pytest.mark.parametrize("n_codes", [None, "5", 0, -3])
+def test_a_store_that_does_not_say_how_many_codes_there_are_is_named(tmp_path: Path, n_codes: object) -> None:
+    path = str(tmp_path / "X")
+    (block,) = io.create_onehot(path, 2, 3, 2, "uint8", 5)
+    io.write_codes(block, np.zeros((2, 3), np.uint8))
+    io.write_attrs(path, {"n_codes": n_codes})
+    with pytest.raises(io.StoreMetadata, match="X"):
+        io.facts_of(path)
+    with pytest.raises(io.StoreMetadata, match="X"):
+        io.load_rows(block)
