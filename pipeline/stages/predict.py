@@ -11,7 +11,8 @@ from pipeline.config import LabelTree as LabelTreeSection
 from pipeline.dataset import Dataset, taxonomy_digest
 from pipeline.stage import CARD_BYTES, FILE_BYTES, Estimate, Facts, Made, Stage, Work
 from pipeline.stages.grow import tree_params
-from pipeline.stages.train import MEGABYTE, MODEL, inputs_of, nodes, parameter_bytes, train_step
+from pipeline.stages.problems import kept_bytes, nodes, path_nodes
+from pipeline.stages.train import MEGABYTE, MODEL, inputs_of, train_step
 from pipeline.stages.tree_size import TreeSize
 from tasks.digest import combine
 from tasks.files import disk_room
@@ -29,9 +30,14 @@ PREDICTIONS = "predictions.parquet"
 PARTS = "parts"
 
 
-def predictions_bytes(learner: Learner, predict: PredictSection, dataset: Dataset) -> int:
+def predictions_bytes(learner: Learner, predict: PredictSection, facts: Facts) -> int:
     """Bytes of the predictions of all test rows, at most."""
-    path = 4 * tree_params(learner, dataset).height + 8 if isinstance(learner, LabelTreeSection) else 0
+    dataset = facts.dataset
+    if isinstance(learner, LabelTreeSection):
+        walked = tree_params(learner, dataset).height + 1
+    else:
+        walked = path_nodes(learner, facts)
+    path = 4 * walked + 4 if walked else 0
     row = 20 + 8 * min(predict.top, dataset.n_classes) + path
     return int(dataset.split_counts["test"]) * row + PART_BYTES
 
@@ -75,10 +81,10 @@ class PredictStage(Stage):
     def estimate(self, facts: Facts) -> Estimate:
         dataset, rows = facts.dataset, self.learner.tested_on
         model = model_bytes(self.learner, facts)
-        scores = 4 * (1024 * facts.rows[rows].row_floats + 3 * min(1024 * nodes(self.learner, dataset), SLICE_CELLS))
+        scores = 4 * (1024 * facts.rows[rows].row_floats + 3 * min(1024 * nodes(self.learner, facts), SLICE_CELLS))
         task = 3 * facts.rows[rows].block_bytes + 3 * model + scores + 96 * MEGABYTE
         blocks = test_block_count(dataset)
-        disk = 2 * predictions_bytes(self.learner, self.predict, dataset) + PART_BYTES * blocks + CARD_BYTES
+        disk = 2 * predictions_bytes(self.learner, self.predict, facts) + PART_BYTES * blocks + CARD_BYTES
         return Estimate(task, disk, blocks)
 
     def run(self, work: Work) -> Made:
@@ -157,11 +163,11 @@ def model_bytes(learner: Learner, facts: Facts) -> int:
     """Bytes of a model's parameters; of a label tree at most about."""
     if isinstance(learner, LabelTreeSection):
         return TreeSize.of(learner, tree_params(learner, facts.dataset), facts).model_bytes()
-    return parameter_bytes(learner, facts)
+    return kept_bytes(learner, facts)
 
 
 def label_sets(model_folder: str) -> dict[str, Array] | None:
-    """The classes of each node of a label tree, for loss and ambiguity per depth; None for other models."""
+    """The classes of each node of a tree that is walked, for loss and ambiguity per depth; None for other models."""
     model = load_model(model_folder).model
     return {"offsets": model.offsets, "classes": model.classes} if isinstance(model, LabelTree) else None
 

@@ -69,7 +69,7 @@ class PublishStage(Stage):
         train, predict = self.config.train, self.config.predict
         models = [saved_bytes(learner, model_bytes(learner, facts), facts) for learner in train]
         shown = 2 * LINE_BYTES * self.config.report.worst_classes * len(train)
-        copies = [predictions_bytes(learner, predict, facts.dataset) for learner in train if self.tested]
+        copies = [predictions_bytes(learner, predict, facts) for learner in train if self.tested]
         return Estimate(MEGABYTE, sum(models) + sum(copies) + shown + PAGE_BYTES, 0, max(models, default=0))
 
     def run(self, work: Work) -> Made:

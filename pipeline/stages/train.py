@@ -1,50 +1,33 @@
-"""Training stages of the SGD learners: one-vs-rest, and the two hash learners. Each ends in `model/` of its step."""
+"""Training stages: what all have in common, and that of the learners of one SGD. Each ends in `model/` of its step."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import numpy as np
-
-from pipeline.config import OWN_ROWS, FlatHash, Heshing, LabelTree, Learner, OneVsRest, SgdLearner
+from pipeline.config import OWN_ROWS, Learner, SgdLearner, TaxonomyLearner
 from pipeline.dataset import Dataset
 from pipeline.oracles import FileCheckpoint, PoolOracle
 from pipeline.stage import CARD_BYTES, ENCODER, ROWS_STORE, Estimate, Facts, Made, Stage, Work, encode_step
-from tasks.fit.fit import FitResult, NoTrainingRows, fit
-from tasks.fit.linear import LinearScorer
+from pipeline.stages.problems import Fitted, FlatLearner, kept_bytes, nodes, parameter_bytes, taxonomy_of
+from tasks.digest import digest_arrays
+from tasks.fit.fit import NoTrainingRows, fit
 from tasks.fit.problem import SgdProblem
-from tasks.fit.scorer import Scorer
 from tasks.fit.sgd import SgdParams
 from tasks.fit.targets import SplitTargets
-from tasks.hashing.heshing import HashedScorer
-from tasks.io import read_codebooks, read_labels
-from tasks.losses import crammer_singer, hinge, logistic, multinomial, weights
-from tasks.losses.base import Loss
+from tasks.io import read_codebooks
 from tasks.models.base import Model
 from tasks.models.encoder import Encoder, PqEncoder
 from tasks.models.encoder_folder import load_encoder
 from tasks.models.folder import save_model
-from tasks.models.hashed import HashedModel
-from tasks.models.linear import LinearModel
-from tasks.rows.base import Array
 from tasks.sums import FAN_IN
 from tasks.taxonomy import Taxonomy
 
 MODEL = "model"  # folder of the trained model within its step
 MEGABYTE = 1 << 20
-FlatLearner = OneVsRest | Heshing | FlatHash
-
-LOSSES: dict[str, Callable[[Array | None], Loss]] = {
-    "squared-hinge": lambda weight: hinge.OneVsRestHinge(squared=True, class_weight=weight),
-    "hinge": lambda weight: hinge.OneVsRestHinge(squared=False, class_weight=weight),
-    "logistic": lambda weight: logistic.OneVsRestLogistic(class_weight=weight),
-    "multinomial": lambda weight: multinomial.Multinomial(class_weight=weight),
-    "crammer-singer": lambda weight: crammer_singer.CrammerSinger(class_weight=weight),
-}
 
 
 def train_step(name: str) -> str:
@@ -61,17 +44,6 @@ def check_rows(learner: Learner, dataset: Dataset) -> None:
     """Raises NoTrainingRows."""
     if not dataset.split_counts["train"]:
         raise NoTrainingRows(f"the dataset has no training rows for {learner.name}", dataset.path, "ingest with some")
-
-
-def class_counts(dataset: Dataset) -> Array:
-    """(n_classes,) int64: training rows of each class."""
-    counts = np.zeros(dataset.n_classes, np.int64)
-    last = dataset.split_counts["train"]
-    for block in dataset.blocks():
-        if block.start < last:
-            labels = read_labels(dataset.path, block.start, min(block.stop, last))
-            counts += np.bincount(labels, minlength=dataset.n_classes)
-    return counts
 
 
 def encoders_of(chain: Sequence[str], work: Work) -> list[Encoder]:
@@ -107,9 +79,16 @@ def save(stage: TrainStage, work: Work, model: Model, provenance: dict[str, Any]
 
 
 def model_facts(model: Model, operations: float, rows: int) -> dict[str, Any]:
-    """What the report says of a model before it is tested: bytes of parameters, training cost per row."""
-    parameters = sum(array.nbytes for name, array in model.tensors().items() if name not in STRUCTURE)
-    return {"model_bytes": int(parameters), "train_ops_per_row": operations / max(1, rows)}
+    """What the report says of a model before it is tested: bytes of parameters, training cost per row.
+
+    `training_bytes` are those of the parameters held to train it (SPECS 1.12), where its stage says nothing else.
+    """
+    parameters = int(sum(array.nbytes for name, array in model.tensors().items() if name not in STRUCTURE))
+    return {
+        "model_bytes": parameters,
+        "training_bytes": parameters,
+        "train_ops_per_row": operations / max(1, rows),
+    }
 
 
 STRUCTURE = (
@@ -155,74 +134,51 @@ class SgdStage(TrainStage):
     learner: FlatLearner
     chain: tuple[str, ...]
     n_features: int
+    taxonomy: Taxonomy  # that the learner follows; a flat one where there is none
 
     @classmethod
     def of(cls, learner: FlatLearner, facts: Facts, chain: tuple[str, ...] = ()) -> Self:
         """Raises ParamError when a parameter is out of range, NoTrainingRows when there is nothing to learn from."""
         sgd_params(learner)
         check_rows(learner, facts.dataset)
-        return cls(learner, chain, facts.rows[learner.rows].n_features)
+        return cls(learner, chain, facts.rows[learner.rows].n_features, taxonomy_of(learner, facts))
+
+    def settings(self) -> dict[str, Any]:
+        """A taxonomy's file counts by its tree, wherever it stands; one of the dataset counts with the dataset."""
+        settings = self.learner.model_dump(mode="json")
+        if isinstance(self.learner, TaxonomyLearner):
+            named = settings.pop("taxonomy") is not None
+            settings |= {"taxonomy": digest_arrays(self.taxonomy.parent, self.taxonomy.leaf_of_class)} if named else {}
+        return settings
 
     def estimate(self, facts: Facts) -> Estimate:
-        dataset = facts.dataset
         model = parameter_bytes(self.learner, facts)
-        batch = 4 * 1024 * (facts.rows[self.learner.rows].row_floats + 2 * nodes(self.learner, dataset))
+        batch = 4 * 1024 * (facts.rows[self.learner.rows].row_floats + 2 * nodes(self.learner, facts))
         task = 2 * facts.rows[self.learner.rows].block_bytes + 3 * model + batch + 64 * MEGABYTE
         adding = (FAN_IN + 2) * model
         tasks = self.learner.rounds * self.learner.partitions + 1
         spare = 3 * model + CARD_BYTES  # two checkpoints while one is replaced, and what the tasks are told
-        return Estimate(max(task, adding), saved_bytes(self.learner, model, facts), tasks, spare)
+        kept = saved_bytes(self.learner, kept_bytes(self.learner, facts), facts)
+        return Estimate(max(task, adding), kept, tasks, spare)
 
     def run(self, work: Work) -> Made:
         started = time.perf_counter()
         dataset = work.dataset
-        scorer, loss = self._problem(dataset)
+        fitted = Fitted(self.learner, self.n_features, self.taxonomy)
+        scorer, loss = fitted.problem(dataset)
         problem = SgdProblem(
             scorer, loss, sgd_params(self.learner), work.seed, self.learner.name, SplitTargets(dataset.path)
         )
         oracle = PoolOracle(work.pool, work.train_blocks(self.learner.rows), self.learner.name)
         result = fit(problem, oracle, checkpoint=FileCheckpoint(work.folder / "progress"))
-        model = self._model(scorer, result)
+        model = fitted.model(scorer, result)
         trial = result.trial.as_json()
         digest = save(self, work, model, {"step": trial["step"], "regularization": trial["regularization"]})
         facts = model_facts(model, result.operations, dataset.split_counts["train"])
+        facts["training_bytes"] = sum(values.nbytes for values in result.parameters.values())
         return Made(
             digest, {**facts, "trial": trial, "history": result.history}, {"seconds": time.perf_counter() - started}
         )
-
-    def _problem(self, dataset: Dataset) -> tuple[Scorer, Loss]:
-        if isinstance(self.learner, OneVsRest):
-            scorer: Scorer = LinearScorer(self.n_features, dataset.n_classes, self.learner.bias)
-            balanced = self.learner.class_weight == "balanced"
-            weight = weights.balanced(class_counts(dataset)) if balanced else None
-            return scorer, LOSSES[self.learner.loss](weight)
-        return hashed_scorer(self.learner, dataset, self.n_features), LOSSES[self.learner.loss](None)
-
-    def _model(self, scorer: Scorer, result: FitResult) -> Model:
-        parameters = result.parameters
-        if isinstance(scorer, HashedScorer):
-            return HashedModel(scorer, parameters["table"], self.learner.kind)
-        return LinearModel(parameters["weights"], parameters.get("bias"), self.learner.kind)
-
-
-def hashed_scorer(learner: Heshing | FlatHash, dataset: Dataset, n_features: int) -> HashedScorer:
-    """Scores along the taxonomy's paths (Zhao & Xing, section 3), or every class under its leaf's own hash."""
-    taxonomy = dataset.taxonomy or Taxonomy.flat(dataset.n_classes)
-    if isinstance(learner, FlatHash):
-        seeds = taxonomy.node_seeds[taxonomy.leaf_of_class]
-        return HashedScorer.flat(seeds, learner.n_buckets, n_features)
-    if learner.table == "shared":
-        return HashedScorer.shared(taxonomy, learner.n_buckets * n_levels(learner, dataset), n_features)
-    return HashedScorer.hierarchical(taxonomy, learner.n_buckets, n_features)
-
-
-def parameter_bytes(learner: Learner, facts: Facts) -> int:
-    """Bytes of the float32 parameters; of a label tree about, since classes may stand below several children."""
-    dataset = facts.dataset
-    if isinstance(learner, Heshing | FlatHash):
-        return 4 * learner.n_buckets * n_levels(learner, dataset)
-    columns = dataset.n_classes * (2 if isinstance(learner, LabelTree) else 1)
-    return 4 * (facts.rows[learner.rows].n_features + 1) * columns
 
 
 def saved_bytes(learner: Learner, parameters: int, facts: Facts) -> int:
@@ -232,17 +188,3 @@ def saved_bytes(learner: Learner, parameters: int, facts: Facts) -> int:
     names = sum(len(text.encode("utf-8", "replace")) for text in (*dataset.classes.ids, *dataset.classes.names))
     table = 2 * (names + 16 * dataset.n_classes)
     return parameters + table + carried + CARD_BYTES
-
-
-def n_levels(learner: SgdLearner, dataset: Dataset) -> int:
-    """Blocks of the hashed parameter vector: the taxonomy's levels below the root (T - 1)."""
-    if isinstance(learner, Heshing) and dataset.taxonomy is not None:
-        return max(1, dataset.taxonomy.n_levels - 1)
-    return 1
-
-
-def nodes(learner: Learner, dataset: Dataset) -> int:
-    """Numbers that scoring one row gives: one per class, or one per taxonomy node."""
-    if isinstance(learner, Heshing) and dataset.taxonomy is not None:
-        return dataset.taxonomy.n_nodes
-    return dataset.n_classes

@@ -10,10 +10,12 @@ from tasks.models.errors import ModelFormat
 MODELS = {
     "ovr": "tasks.models.linear:LinearModel",
     "msvm": "tasks.models.linear:LinearModel",
+    "hie-svm": "tasks.models.linear:LinearModel",
     "multinomial": "tasks.models.linear:LinearModel",
     "heshing": "tasks.models.hashed:HashedModel",
     "flat-hash": "tasks.models.hashed:HashedModel",
     "label-tree": "tasks.trees.tree:LabelTree",
+    "tree-svm": "tasks.trees.tree:LabelTree",
 }
 ENCODERS = {
     "pq": "tasks.models.encoder:PqEncoder",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numba
 import numpy as np
@@ -20,6 +20,7 @@ NONE = -1  # no class (NULL), no node
 
 TENSORS = ("first_child", "n_children", "offsets", "classes", "weights", "bias")
 SPARSE_TENSORS = ("columns", "column_offsets", "entry_offsets", "entries")  # beside these, of a tree of sparse weights
+LEARNT, GIVEN = "label-tree", "tree-svm"  # kinds: the tree was learnt with its weights, or is a taxonomy
 
 Path = tuple[int, ...]  # a node's place: which child at each split from the root; the root is ()
 
@@ -94,6 +95,41 @@ def best_classes(scores: Array, first: int, offsets: Array, classes: Array, labe
                 break
 
 
+@numba.njit(cache=True, nogil=True)
+def name_siblings(
+    scores: Array, first: int, n_children: Array, offsets: Array, classes: Array, labels: Array, values: Array
+) -> None:
+    """Put the classes of the children passed over at a split before those named so far, best child first.
+
+    The children of a split share no class. The child that is walked to, the best one (ties to the lower), is named too,
+    before the others, when it is a leaf. A child's classes are named in ascending order: nothing tells them apart.
+    scores          (n_rows, Q), children first ... first + Q - 1; n_children, offsets, classes as of a `LabelTree`
+    labels, values  (n_rows, top) int32 and float32, changed: classes from the left, and their children's scores
+    """
+    top, width = labels.shape[1], scores.shape[1]
+    named, scored = np.empty(top, np.int32), np.empty(top, np.float32)
+    for i in range(scores.shape[0]):
+        used = np.zeros(width, np.bool_)
+        found = 0
+        for turn in range(width):
+            best = -1
+            for q in range(width):
+                if not used[q] and (best < 0 or scores[i, q] > scores[i, best]):
+                    best = q
+            used[best] = True
+            if turn == 0 and n_children[first + best] > 0:
+                continue
+            if found >= top:
+                break
+            for p in range(offsets[first + best], min(offsets[first + best + 1], offsets[first + best] + top - found)):
+                named[found], scored[found] = classes[p], scores[i, best]
+                found += 1
+        for place in range(top - 1, found - 1, -1):
+            labels[i, place], values[i, place] = labels[i, place - found], values[i, place - found]
+        for place in range(found):
+            labels[i, place], values[i, place] = named[place], scored[place]
+
+
 @dataclass(frozen=True, eq=False)
 class LabelTree:
     """A label tree. Node ids are breadth-first from the root, so the children of a node are consecutive.
@@ -111,9 +147,8 @@ class LabelTree:
     entry_offsets   (n_columns + 1,) int64 into `entries` and `weights`: those of each column
     entries         uint16 or uint32, of the length of `weights`: the child of each weight
     n_features    width of the rows; n_classes size of the class table; facts: plain values that describe its making
+    kind          LEARNT; or GIVEN, where the children of a node share no class and every leaf has one
     """
-
-    kind: ClassVar[str] = "label-tree"
 
     first_child: Array
     n_children: Array
@@ -128,6 +163,7 @@ class LabelTree:
     column_offsets: Array | None = None
     entry_offsets: Array | None = None
     entries: Array | None = None
+    kind: str = LEARNT
 
     @property
     def n_nodes(self) -> int:
@@ -184,6 +220,8 @@ class LabelTree:
     def rank(self, rows: Rows, top: int) -> Ranking:
         """Walk every row down; then the classes at its last split, the leaf's class first (see `best_classes`).
 
+        Of a taxonomy's tree, whose last splits may have few classes, those of the siblings passed over further up
+        follow, the nearest to the leaf first (see `name_siblings`), each with its score at its own split.
         Raises ColumnMismatch.
         """
         check_width(rows, self.n_features, self.kind)
@@ -207,7 +245,13 @@ class LabelTree:
         return Ranking(labels, values, evaluations, path)
 
     def _answer(self, node: int, index: Array, child: Array, scores: Array, labels: Array, values: Array) -> None:
-        """Fill labels and values of the rows whose walk ends at a leaf below `node`."""
+        """Fill labels and values of the rows whose walk ends at a leaf below `node`; of all rows in a taxonomy's."""
+        if self.kind == GIVEN:
+            found, scored = labels[index], values[index]
+            first = int(self.first_child[node])
+            name_siblings(scores, first, self.n_children, self.offsets, self.classes, found, scored)
+            labels[index], values[index] = found, scored
+            return
         ended = self.n_children[child] == 0
         if not ended.any():
             return
@@ -232,7 +276,13 @@ class LabelTree:
             either = f"{', '.join(TENSORS)}, and {', '.join(SPARSE_TENSORS)} if it is sparse"
             raise ModelFormat(f"a label tree needs the tensors {either}")
         facts = {name: value for name, value in header["tree"].items() if name not in ("n_nodes", "shape")}
-        tree = cls(**tensors, n_features=int(header["n_features"]), n_classes=int(header["n_classes"]), facts=facts)
+        tree = cls(
+            **tensors,
+            n_features=int(header["n_features"]),
+            n_classes=int(header["n_classes"]),
+            facts=facts,
+            kind=str(header["kind"]),
+        )
         _check(tree)
         return tree
 
@@ -276,6 +326,7 @@ def assemble(
         n_features=n_features,
         n_classes=n_classes,
         facts=facts,
+        kind=LEARNT,
         **_joined(matrices, n_children, n_features),
     )
 
