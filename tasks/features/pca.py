@@ -39,7 +39,7 @@ class PcaParams:
 
     components: int = 64
     whiten: bool = False
-    power_rounds: int = 4
+    power_rounds: int = 6
     oversample: int = 10
 
     def __post_init__(self) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from tasks.features.pca import Components
 from tasks.models.errors import ModelFormat
 from tasks.models.slices import check_width
-from tasks.rows import Csr, Dense
+from tasks.rows import Csr, Dense, OneHot
 from tasks.rows.base import Array, Rows
 
 SLICE_BYTES = 2**25  # centred float32 rows held at a time
@@ -36,11 +36,16 @@ class PcaEncoder:
     def of(cls, found: Components, whiten: bool) -> Self:
         return cls(found.mean.astype(np.float32), found.projection(whiten), whiten)
 
+    @property
+    def n_features(self) -> int:
+        """Of the rows that it encodes."""
+        return int(self.components.shape[0])
+
     def encode(self, rows: Rows) -> Rows:
         """Dense float32 (n_rows, n_components) of rows in any body; sparse rows stay sparse. Raises ColumnMismatch."""
         n_features, n_components = self.components.shape
         check_width(rows, n_features, "pca encoder of the")
-        if isinstance(rows, Csr):
+        if isinstance(rows, Csr | OneHot):
             encoded = rows.scores(self.components)
             encoded -= self._offset()
             return Dense(encoded)

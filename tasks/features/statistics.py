@@ -14,6 +14,7 @@ import numpy as np
 
 from tasks.rows.base import Array, Rows
 from tasks.rows.csr import Csr
+from tasks.rows.onehot import OneHot
 
 SLICE_BYTES = 2**25  # float64 rows, or products of rows, held at a time
 
@@ -44,8 +45,9 @@ class Moments:
 def moments(rows: Rows) -> Moments:
     """The moments of rows in any body."""
     sums: Array = np.zeros(rows.n_features)
-    if isinstance(rows, Csr):
-        sums += np.bincount(rows.indices, weights=rows.data.astype(np.float64), minlength=rows.n_features)
+    if isinstance(rows, Csr | OneHot):
+        plain = rows.decoded()
+        sums += np.bincount(plain.indices, weights=plain.data.astype(np.float64), minlength=rows.n_features)
     else:
         for part in _parts(rows, rows.n_features):
             sums += part.to_array(np.float64).sum(axis=0)
@@ -61,7 +63,7 @@ def add_scatter(rows: Rows, mean: Array, out: Array) -> None:
 
 def add_product(rows: Rows, mean: Array, basis: Array, out: Array) -> None:
     """out += C Q of the rows: basis Q and out (n_features, width) float64, C order; mean (n_features,) float64."""
-    if isinstance(rows, Csr):
+    if isinstance(rows, Csr | OneHot):
         _add_sparse_product(rows, mean, basis, out)
         return
     for part in _parts(rows, rows.n_features):
@@ -69,7 +71,7 @@ def add_product(rows: Rows, mean: Array, basis: Array, out: Array) -> None:
         out += values.T @ (values @ basis)
 
 
-def _add_sparse_product(rows: Csr, mean: Array, basis: Array, out: Array) -> None:
+def _add_sparse_product(rows: Csr | OneHot, mean: Array, basis: Array, out: Array) -> None:
     offset = mean @ basis
     totals = np.zeros(basis.shape[1])
     for part in _parts(rows, basis.shape[1]):

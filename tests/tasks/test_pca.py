@@ -208,13 +208,14 @@ class Memory:
 def test_an_interrupted_iteration_goes_on_to_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pca, "EXACT_FEATURES", 0)
     oracle = RowsOracle(Dense(correlated(6, 50, 8)))
-    expected = fit_components(oracle, PcaParams(3), seed=2)
+    params = PcaParams(3, power_rounds=4)
+    expected = fit_components(oracle, params, seed=2)
     memory = Memory(broken_after=2)
     with pytest.raises(KeyboardInterrupt):
-        fit_components(oracle, PcaParams(3), seed=2, checkpoint=memory)
+        fit_components(oracle, params, seed=2, checkpoint=memory)
     counted = SplitOracle(oracle.rows, 50)
     memory.broken_after = -1
-    found = fit_components(counted, PcaParams(3), seed=2, checkpoint=memory)
+    found = fit_components(counted, params, seed=2, checkpoint=memory)
     assert len(counted.widths) == 3  # two rounds left of four, and the last product
     np.testing.assert_array_equal(found.components, expected.components)
     np.testing.assert_array_equal(found.variances, expected.variances)
