@@ -10,6 +10,7 @@ from pipeline.stage import Asked, Facts, Stage
 from pipeline.stages.codes import CodesStage
 from pipeline.stages.encode import PqStage
 from pipeline.stages.grow import GrowStage
+from pipeline.stages.pca import PcaStage
 from pipeline.stages.predict import EvaluateStage, PredictStage
 from pipeline.stages.publish import PublishStage
 from pipeline.stages.retrieve import RetrieveStage
@@ -56,8 +57,6 @@ def _encoding(encoding: AnyEncoding, facts: Facts) -> Stage:
     if isinstance(encoding, PqEncoding):
         return PqStage.of(encoding, facts)
     if isinstance(encoding, PcaEncoding):
-        from pipeline.stages.pca import PcaStage
-
         return PcaStage.of(encoding, facts)
     return CodesStage.of(encoding, facts)
 
