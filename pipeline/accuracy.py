@@ -1,12 +1,9 @@
-"""How right predictions are, where labels are known: what is held against what, a table, a file of numbers."""
+"""How right predictions are, where labels are known: what is held against what, and a table."""
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -16,11 +13,11 @@ from pipeline.ingest.labels import read_labels
 from pipeline.ingest.source import Source
 from pipeline.ingest.taxonomy_file import read_taxonomy
 from pipeline.ingest.taxonomy_tree import build_taxonomy
+from pipeline.outputs import text_table
 from pipeline.report.numbers import percent, plain
 from pipeline.stages.predict import label_sets, metrics_of
 from tasks.classes import ClassTable
 from tasks.errors import InputError
-from tasks.files import beside, disk_room
 from tasks.io import Block, read_split
 from tasks.models.evaluate import Scores, evaluate_rows
 from tasks.models.folder import SavedModel
@@ -28,7 +25,6 @@ from tasks.models.predictions import Predictions, read_part
 from tasks.rows.base import Array
 from tasks.taxonomy import Taxonomy
 
-FORMAT, VERSION = "labelgrove.accuracy", 1
 ALL_ROWS = "all rows"
 NONE = -1  # the class of a row without a label
 
@@ -40,7 +36,12 @@ Tree = dict[str, Array]
 
 def classes_of_model(saved: SavedModel) -> Classes:
     """The class table of a model as labels are matched with it."""
-    return Classes(saved.classes, _has_ids(saved.classes), f"the model {saved.folder}")
+    return known_classes(saved.classes, f"the model {saved.folder}")
+
+
+def known_classes(table: ClassTable, name: str) -> Classes:
+    """A class table as labels are matched with it; `name` says whose it is."""
+    return Classes(table, _has_ids(table), name)
 
 
 def labels_of_rows(labels: str | None, source: Source, classes: Classes) -> tuple[Array | None, str]:
@@ -117,7 +118,7 @@ def _tree(taxonomy: Taxonomy) -> Tree:
     return {"parent": taxonomy.parent, "leaf_of_class": taxonomy.leaf_of_class}
 
 
-# ---- sums, table and file ----------------------------------------------------------------------------------------
+# ---- sums and table ----------------------------------------------------------------------------------------------
 
 
 class Accuracy:
@@ -170,32 +171,4 @@ class Accuracy:
                 line.append(plain(numbers["hier_err"]))
             lines[0] = heading
             lines.append(line)
-        widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-        padded = ("  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]) for line in lines)
-        return "".join(f"{line.rstrip()}\n" for line in padded)
-
-
-def metrics_path(output: Path) -> Path:
-    """Where the numbers of a predictions file stand: beside it."""
-    return output.with_name(f"{output.stem}.metrics.json")
-
-
-def write_metrics(path: Path, accuracy: Accuracy, facts: Mapping[str, Any]) -> None:
-    """Whole or not at all. facts: which model and data these are the numbers of."""
-    content = {"format": FORMAT, "version": VERSION, **facts, "metrics": accuracy.metrics()}
-    spare = beside(path.absolute())
-    try:
-        with disk_room(str(path), 0):
-            spare.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-            os.replace(spare, path)
-    finally:
-        spare.unlink(missing_ok=True)
-
-
-def is_ours(path: Path) -> bool:
-    """Whether a file holds such numbers: no other file is ever replaced or removed."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(found, dict) and found.get("format") == FORMAT
+        return text_table(lines)

@@ -244,6 +244,51 @@ def predict(
 
 
 @app.command()
+def retrieve(
+    run: RunPath,
+    rows: Annotated[str, typer.Argument(metavar="ROWS", help="codes of that run: an encoding of kind wta or dwta")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="the Parquet file to write")],
+    queries: Annotated[
+        str | None, typer.Option(help="rows to look up: files as for `ingest`; default: rows of the dataset")
+    ] = None,
+    labels: Annotated[
+        str | None, typer.Option(help="labels of the rows of files, as for `ingest`: prints how many are right")
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="of the dataset: test or validation; default: test")] = None,
+    top: Annotated[int, typer.Option(help="training rows per query")] = 10,
+    scheduler: Annotated[str | None, typer.Option("--scheduler", help="as for `run`; default: this process")] = None,
+    runs: Runs = None,
+    format: Annotated[
+        str | None, typer.Option(help="of files: npy, npz or svmlight, when the name does not tell")
+    ] = None,
+    index_base: Annotated[int | None, typer.Option(help="0 or 1: first feature index of svmlight files")] = None,
+    force: Annotated[bool, typer.Option("--force", help="replace the file if it exists")] = False,
+) -> None:
+    """Find the nearest training rows, by codes that differ.
+
+    Block by block, so memory does not grow with the number of rows. Writes Parquet: row, label when known, the nearest
+    training rows with their labels and distances (equal ones: the row stored first). Where labels are known, a table
+    goes to stdout and, with precision and recall at every distance, to a .metrics.json file beside the Parquet file.
+    """
+    from pipeline import commands
+
+    commands.retrieve(
+        run,
+        rows,
+        output,
+        queries=queries,
+        labels=labels,
+        split=split,
+        top=top,
+        scheduler=scheduler,
+        runs=runs,
+        format=format,
+        index_base=index_base,
+        force=force,
+    )
+
+
+@app.command()
 def status(run: RunPath, runs: Runs = None, json: AsJson = False) -> None:
     """Say where a run is.
 

@@ -3,6 +3,7 @@
 from pipeline.commands.data import ingest, verify
 from pipeline.commands.looking import doctor, logs, report, status
 from pipeline.commands.predicting import predict
+from pipeline.commands.retrieving import retrieve
 from pipeline.commands.running import check, choice_of, clean, config_of, plan, profile_of, run
 from pipeline.commands.starting import demo, init
 
@@ -20,6 +21,7 @@ __all__ = [
     "predict",
     "profile_of",
     "report",
+    "retrieve",
     "run",
     "status",
     "verify",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,22 +16,16 @@ from pipeline.accuracy import (
     Accuracy,
     class_map,
     classes_of_model,
-    is_ours,
-    labels_of_rows,
-    metrics_path,
     tree_of_dataset,
     tree_of_file,
-    write_metrics,
 )
+from pipeline.commands.new_rows import open_rows
 from pipeline.dataset import SPLITS, Dataset
-from pipeline.ingest import open_source
-from pipeline.ingest.errors import SvmlightLine
 from pipeline.ingest.place import scratch_beside
-from pipeline.ingest.scan import refuse_non_finite, scan
-from pipeline.ingest.source import Source
+from pipeline.outputs import ACCURACY, metrics_path, output_place, put_in_place, write_numbers
 from pipeline.plan import MemoryPlan, human_bytes
 from pipeline.store import RunFolder
-from tasks.errors import InputError, UsageError
+from tasks.errors import UsageError
 from tasks.io import FEATURES
 from tasks.models.blocks import predict_block
 from tasks.models.errors import ColumnMismatch, ModelMissing
@@ -41,10 +34,6 @@ from tasks.models.predictions import join_parts, part_name, read_part, write_par
 from tasks.models.selection import Selected, Selection
 from tasks.models.sums import HEADER, SUMS
 from tasks.worker import WorkerSettings
-
-
-class OutputExists(UsageError):
-    """The file that is to be written is there already."""
 
 
 @dataclass(frozen=True)
@@ -76,9 +65,7 @@ def predict(
     Where labels are known, a table goes to stdout and its numbers to OUTPUT.metrics.json.
     raises               OutputExists, the errors of the model folder, of the rows and of the labels, ColumnMismatch
     """
-    if output.is_symlink():  # it stays, and what it points at is written
-        output = Path(os.path.realpath(output))
-    _check_output(output, force)
+    output = output_place(output, force)
     if top < 1:
         raise UsageError(f"--top {top}: expected a whole number >= 1", "--top")
     is_dataset = (Path(data) / "zarr.json").is_file() or (Path(data) / FEATURES).is_dir()
@@ -96,27 +83,13 @@ def predict(
             done = _predict_files(saved, data, scratch, top, labels, taxonomy, reading)
         joined = scratch / "joined.parquet"
         join_parts(done.parts, joined)
-        _put_in_place(joined, output)
+        put_in_place(joined, output)
     sys.stderr.write(f"{output}: {done.rows:,} rows, {human_bytes(output.stat().st_size)}\n")
     _tell(done.accuracy, output, {"model": saved.digest, "model_folder": saved.folder, "data": data})
     return done.rows
 
 
 # ---- what is asked for -------------------------------------------------------------------------------------------
-
-
-def _check_output(output: Path, force: bool) -> None:
-    if output.is_dir():
-        raise OutputExists("this is a folder", str(output), "name a file: PREDICTIONS.parquet")
-    if output.exists() and not output.is_file():
-        raise OutputExists("this is no regular file", str(output), "name a file: it is written whole, by renaming")
-    beside = metrics_path(output)
-    for path in (output, beside):
-        if path.exists() and not force:
-            raise OutputExists("the output is there already", str(path), "choose another name, or --force")
-    if beside.exists() and not is_ours(beside):
-        hint = "numbers about the predictions would stand there: choose another name"
-        raise OutputExists("a file of another kind is in the way", str(beside), hint)
 
 
 def _refuse_idle(is_dataset: bool, asked: Mapping[str, Any], data: str) -> None:
@@ -199,16 +172,8 @@ def _predict_files(
     reading: Mapping[str, Any],
 ) -> Predicted:
     accuracy = Accuracy(saved, tree_of_file(taxonomy, saved))
-    source = _open(data, scratch / "spool", saved, labels is None, reading)
-    if not source.n_rows:
-        raise InputError("there are no rows to predict", data, "give files with at least one row")
-    for note in source.notes:
-        if note.level == "warning" or note.code == "SvmlightIndexBase":
-            sys.stderr.write(f"{note.level}: {note.code}: {note.text}\n")
-    known, said = labels_of_rows(labels, source, classes_of_model(saved))
-    if said:
-        sys.stderr.write(f"info: {said}\n")
-    refuse_non_finite([scan(source, "float32")], "leave such rows out")
+    width, classes = saved.model.n_features, classes_of_model(saved)
+    source, known = open_rows(data, scratch / "spool", width, labels, classes, reading)
     parts: list[Path] = []
     for start, rows in source.slabs():
         index = np.arange(rows.n_rows)
@@ -220,24 +185,7 @@ def _predict_files(
     return Predicted(parts, source.n_rows, accuracy)
 
 
-def _open(data: str, spool: Path, saved: SavedModel, labelled: bool, reading: Mapping[str, Any]) -> Source:
-    """svmlight lines may begin with anything where a label would stand, or with the first column at once."""
-    width = saved.n_features
-    try:
-        return open_source(data, spool, n_features=width, labelled=labelled, **reading)
-    except SvmlightLine:
-        if not labelled:
-            raise
-        return open_source(data, spool, n_features=width, labelled=False, **reading)
-
-
 # ---- what is left behind -----------------------------------------------------------------------------------------
-
-
-def _put_in_place(joined: Path, output: Path) -> None:
-    """Numbers of earlier predictions go before the predictions that they are of."""
-    metrics_path(output).unlink(missing_ok=True)
-    os.replace(joined, output)
 
 
 def _tell(accuracy: Accuracy, output: Path, facts: Mapping[str, Any]) -> None:
@@ -245,5 +193,5 @@ def _tell(accuracy: Accuracy, output: Path, facts: Mapping[str, Any]) -> None:
         return
     sys.stdout.write(accuracy.table())
     path = metrics_path(output)
-    write_metrics(path, accuracy, facts)
+    write_numbers(path, ACCURACY, {**facts, "metrics": accuracy.metrics()})
     sys.stderr.write(f"{path}: the same and more, as JSON\n")

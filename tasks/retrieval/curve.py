@@ -46,16 +46,18 @@ def sum_over_queries(
     query_labels: Array,
     counts: Array,
     means: Array,
+    average: float,
 ) -> tuple[int, float]:
-    """Add the queries, one after the other, to the sums per threshold.
+    """Add the queries, one after the other, to the sums.
 
     retrieved, relevant  (n_queries, n_thresholds) int64, as of `count_distances`
     counts  (3, n_thresholds) int64, changed: rows retrieved and relevant rows at this distance, queries that have
             retrieved any within it
     means   (2, n_thresholds) float64, changed: sums over queries of precision and recall within the threshold
-    returns queries that have relevant rows, sum of their average precisions
+    average the sum of average precisions so far
+    returns queries that have relevant rows, the sum of average precisions with theirs
     """
-    answerable, average = 0, 0.0
+    answerable = 0
     for i in range(query_labels.size):
         if query_labels[i] < 0:
             continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -111,13 +111,12 @@ class Scan:
         """The sums with these queries after the earlier ones: query by query, so that tiles leave no trace."""
         if not len(self.retrieved):
             return sums
-        average = sum_over_queries(self.retrieved, self.relevant, self.labels, sums.counts, sums.means)
+        given = (self.retrieved, self.relevant, self.labels, sums.counts, sums.means, sums.average_precision)
+        answerable, average = sum_over_queries(*given)
         labelled = int(np.count_nonzero(self.labels >= 0))
-        return CurveSums(
-            sums.queries + labelled,
-            sums.answerable + average[0],
-            sums.average_precision + average[1],
-            sums.counts,
-            sums.means,
-            sums.hits,
+        return replace(
+            sums,
+            queries=sums.queries + labelled,
+            answerable=sums.answerable + answerable,
+            average_precision=average,
         )

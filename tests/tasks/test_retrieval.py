@@ -82,7 +82,7 @@ def sums_of(distances: np.ndarray, query_labels: np.ndarray, labels: np.ndarray,
     retrieved, relevant = np.zeros((2, len(distances), n_hashes + 1), np.int64)
     count_distances(distances, query_labels, labels, retrieved, relevant)
     empty = CurveSums.none(n_hashes, 0)
-    answerable, average = sum_over_queries(retrieved, relevant, query_labels, empty.counts, empty.means)
+    answerable, average = sum_over_queries(retrieved, relevant, query_labels, empty.counts, empty.means, 0.0)
     queries = int((query_labels >= 0).sum())
     return CurveSums(queries, answerable, average, empty.counts, empty.means, empty.hits)
 

@@ -1,0 +1,175 @@
+"""retrieve: the nearest training rows of queries by Hamming distance, and how many are of the query's class."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline.accuracy import ALL_ROWS, NONE, known_classes
+from pipeline.commands.looking import find_run
+from pipeline.commands.new_rows import open_rows
+from pipeline.commands.running import profile_of
+from pipeline.dataset import COLUMNS, SPLITS
+from pipeline.ingest.place import scratch_beside
+from pipeline.outputs import RETRIEVAL, metrics_path, output_place, put_in_place, text_table, write_numbers
+from pipeline.plan import MemoryPlan, human_bytes
+from pipeline.report.numbers import percent
+from pipeline.run_codes import RunCodes
+from pipeline.runner import View, open_pool
+from pipeline.stages.retrieve import results_of, split_blocks
+from pipeline.store import RunFolder
+from tasks.errors import UsageError
+from tasks.io import LABELS, ROW_ID, Block, create_column, create_group, create_onehot, write_codes, write_column
+from tasks.models.encoder import Encoder
+from tasks.models.predictions import part_name
+from tasks.models.selection import Selection
+from tasks.retrieval.blocks import RetrievalReport, retrieve_block
+from tasks.retrieval.candidates import Candidates
+from tasks.retrieval.neighbours import join_neighbours
+from tasks.rows import OneHot, Rows
+from tasks.rows.base import Array
+from tasks.worker import WorkerSettings
+
+FOR_FILES = ("--labels", "--format", "--index-base")
+
+
+@dataclass(frozen=True)
+class Queries:
+    """Blocks of codes that are looked up, which of their rows, and what these are called."""
+
+    blocks: list[Block]
+    selection: Selection
+    name: str
+
+
+def retrieve(
+    run: Path,
+    rows: str,
+    output: Path,
+    *,
+    queries: str | None = None,
+    labels: str | None = None,
+    split: str | None = None,
+    top: int = 10,
+    scheduler: str | None = None,
+    runs: Path | None = None,
+    format: str | None = None,
+    index_base: int | None = None,
+    force: bool = False,
+) -> int:
+    """Rank the training rows of a run's dataset for each query; returns the number of queries.
+
+    run, rows            a run folder or its config; the name of an encoding of kind wta or dwta that is finished there
+    queries              files of rows as for `ingest`; None: the rows of the dataset's `split` ("test")
+    labels, format, index_base  of files only
+    Where labels are known, a table goes to stdout and its numbers with the whole curve to OUTPUT.metrics.json.
+    raises               OutputExists, RunMissing, UsageError, the errors of the run folder, of rows and of labels
+    """
+    output = output_place(output, force)
+    if top < 1:
+        raise UsageError(f"--top {top}: expected a whole number >= 1", "--top")
+    asked: dict[str, Any] = {"--split": split, "--labels": labels, "--format": format, "--index-base": index_base}
+    _refuse_idle(queries, asked)
+    found = find_run(run, runs)
+    codes = RunCodes.of(found, run, rows)
+    if found.changed:
+        sys.stderr.write(f"note: {found.changed}\n")
+    with scratch_beside(output) as scratch:
+        if queries is None:
+            wanted = _of_dataset(codes, split or "test")
+        else:
+            wanted = _of_files(codes, queries, labels, {"fmt": format, "index_base": index_base}, scratch.absolute())
+        report = _retrieve(codes, wanted, top, scratch.absolute(), scheduler or "serial")
+        joined = scratch / "joined.parquet"
+        metadata = {"codes": codes.digest, "dataset": codes.dataset.digest}
+        join_neighbours([scratch / part_name(block.index) for block in wanted.blocks], joined, metadata, report.digests)
+        put_in_place(joined, output)
+    sys.stderr.write(f"{output}: {report.queries:,} queries, {human_bytes(output.stat().st_size)}\n")
+    about = {"run": str(found.folder.path), "rows": rows, "codes": codes.digest, "data": queries or codes.dataset.path}
+    _tell(report, wanted.name, output, about)
+    return report.queries
+
+
+def _refuse_idle(queries: str | None, asked: Mapping[str, Any]) -> None:
+    """Options that would be without effect are refused: nobody should believe that they had one."""
+    kind, idle = ("rows of a run's dataset", FOR_FILES) if queries is None else ("rows of files", ("--split",))
+    for name in idle:
+        if asked[name] is not None:
+            hint = "leave it out, or give --queries FILES" if queries is None else "leave it out"
+            raise UsageError(f"{name} has no meaning for {kind}", name, hint)
+    if asked["--split"] not in (None, *SPLITS[1:]):
+        raise UsageError(f"--split {asked['--split']!r}: expected one of {', '.join(SPLITS[1:])}", "--split")
+
+
+# ---- queries -----------------------------------------------------------------------------------------------------
+
+
+def _of_dataset(codes: RunCodes, split: str) -> Queries:
+    blocks = split_blocks(codes.dataset, codes.blocks(), split)
+    if not blocks:
+        raise UsageError(f"the dataset has no {split} rows", codes.dataset.path, "name files: --queries FILES")
+    return Queries(blocks, Selection(codes.dataset.path, SPLITS.index(split)), split)
+
+
+def _of_files(codes: RunCodes, data: str, labels: str | None, reading: Mapping[str, Any], scratch: Path) -> Queries:
+    """Rows of files as a small dataset of codes: read and encoded block by block, as the run has encoded its rows."""
+    dataset, encoders = codes.dataset, codes.encoders()
+    classes = known_classes(dataset.classes, f"the dataset {dataset.path}")
+    spool, width, dtype = scratch / "spool", dataset.n_features, dataset.dtype
+    source, known = open_rows(data, spool, width, labels, classes, reading, dtype)
+    marks = np.full(source.n_rows, NONE, np.int32) if known is None else known
+    place, block_rows = str(scratch / "queries"), min(dataset.block_rows, source.n_rows)
+    create_group(place, {})
+    for name in (LABELS, ROW_ID):
+        create_column(place, name, source.n_rows, block_rows, COLUMNS[name])
+    blocks: list[Block] = []
+    for start in range(0, source.n_rows, block_rows):
+        stop = min(start + block_rows, source.n_rows)
+        encoded = _encoded(source.slab(start, stop, dtype), encoders)
+        if not blocks:
+            shape = (source.n_rows, encoded.codes.shape[1], block_rows)
+            blocks = create_onehot(f"{place}/codes", *shape, encoded.codes.dtype.name, encoded.n_codes)
+        write_codes(blocks[start // block_rows], encoded.codes)
+        write_column(place, LABELS, start, marks[start:stop])
+        write_column(place, ROW_ID, start, np.arange(start, stop))
+    return Queries(blocks, Selection(place), ALL_ROWS)
+
+
+def _encoded(rows: Rows, encoders: Sequence[Encoder]) -> OneHot:
+    for encoder in encoders:
+        rows = encoder.encode(rows)
+    assert isinstance(rows, OneHot)  # the last encoder is of kind wta or dwta
+    return rows
+
+
+# ---- ranking -----------------------------------------------------------------------------------------------------
+
+
+def _retrieve(codes: RunCodes, wanted: Queries, top: int, scratch: Path, scheduler: str) -> RetrievalReport:
+    profile = profile_of(None, scheduler)
+    memory = MemoryPlan(0, WorkerSettings().cache_bytes, 0, profile.threads)
+    shared = (Candidates(codes.store, codes.dataset.path), wanted.selection, top, str(scratch))
+    with open_pool(profile, memory, RunFolder(scratch), View()) as pool:
+        report: RetrievalReport = pool.sum(retrieve_block, wanted.blocks, *shared, name="retrieve_rows")
+    return report
+
+
+def _tell(report: RetrievalReport, name: str, output: Path, about: Mapping[str, Any]) -> None:
+    if not report.sums.queries:
+        return
+    results = results_of(report)
+    del results["curve"]  # thinned
+    precision: Array = np.array(report.sums.precision_at(report.candidates))
+    shown = dict.fromkeys((1, len(precision)))
+    heading = ["", "queries", "mean average precision", *(f"precision at {k}" for k in shown)]
+    numbers = [percent(results["mean_average_precision"]), *(percent(precision[k - 1]) for k in shown)]
+    sys.stdout.write(text_table([heading, [name, f"{report.sums.queries:,}", *numbers]]))
+    path = metrics_path(output)
+    content = {**about, "metrics": {name: results}, "curve": report.sums.curve().as_json()}
+    write_numbers(path, RETRIEVAL, content)
+    sys.stderr.write(f"{path}: the same and the whole curve, as JSON\n")

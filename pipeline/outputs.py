@@ -1,0 +1,76 @@
+"""Files that a command leaves where it is told: a table of rows as Parquet, and numbers about it beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tasks.errors import UsageError
+from tasks.files import beside, disk_room
+
+ACCURACY, RETRIEVAL = "labelgrove.accuracy", "labelgrove.retrieval"  # what numbers are about
+VERSION = 1
+
+
+class OutputExists(UsageError):
+    """The file that is to be written is there already."""
+
+
+def output_place(output: Path, force: bool) -> Path:
+    """Where to write; of a link, what it points at. Raises OutputExists."""
+    if output.is_symlink():  # it stays, and what it points at is written
+        output = Path(os.path.realpath(output))
+    if output.is_dir():
+        raise OutputExists("this is a folder", str(output), "name a file: PREDICTIONS.parquet")
+    if output.exists() and not output.is_file():
+        raise OutputExists("this is no regular file", str(output), "name a file: it is written whole, by renaming")
+    numbers = metrics_path(output)
+    for path in (output, numbers):
+        if path.exists() and not force:
+            raise OutputExists("the output is there already", str(path), "choose another name, or --force")
+    if numbers.exists() and not is_ours(numbers):
+        hint = "numbers about the output would stand there: choose another name"
+        raise OutputExists("a file of another kind is in the way", str(numbers), hint)
+    return output
+
+
+def put_in_place(joined: Path, output: Path) -> None:
+    """Numbers of an earlier output go before what they are of."""
+    metrics_path(output).unlink(missing_ok=True)
+    os.replace(joined, output)
+
+
+def metrics_path(output: Path) -> Path:
+    """Where the numbers of an output stand: beside it."""
+    return output.with_name(f"{output.stem}.metrics.json")
+
+
+def write_numbers(path: Path, kind: str, content: Mapping[str, Any]) -> None:
+    """Whole or not at all. kind: ACCURACY or RETRIEVAL; content: what they are of, and the numbers."""
+    spare = beside(path.absolute())
+    try:
+        with disk_room(str(path), 0):
+            text = json.dumps({"format": kind, "version": VERSION, **content}, indent=1, ensure_ascii=False)
+            spare.write_text(text + "\n", encoding="utf-8")
+            os.replace(spare, path)
+    finally:
+        spare.unlink(missing_ok=True)
+
+
+def is_ours(path: Path) -> bool:
+    """Whether a file holds such numbers: no other file is ever replaced or removed."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and found.get("format") in (ACCURACY, RETRIEVAL)
+
+
+def text_table(lines: list[list[str]]) -> str:
+    """Lines of equally many cells, the first column to the left, the others to the right."""
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    padded = ("  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]) for line in lines)
+    return "".join(f"{line.rstrip()}\n" for line in padded)
