@@ -5,11 +5,15 @@ Scoring never writes Phi out (`heshing.py`); this is for encodings of a dataset,
 
 from __future__ import annotations
 
+from typing import cast
+
 import numba
 import numpy as np
 
 from tasks.errors import ParamError
-from tasks.hashing.murmur import bucket_of, feature_words, is_negative, mixed_key, mixed_keys
+from tasks.hashing.entries import add_hashed, hash_entries
+from tasks.hashing.merge import MOST_SCRATCH, hash_merged
+from tasks.hashing.murmur import bucket_of, feature_words, is_negative, mixed_keys
 from tasks.rows.base import Array, Rows
 from tasks.rows.csr import Csr, merged
 from tasks.rows.dense import Dense
@@ -29,20 +33,6 @@ def hash_dense(values: Array, seed: np.uint32, n_buckets: int, out: Array) -> No
             out[i, bucket_of(words[j])] += -value if is_negative(words[j]) else value
 
 
-@numba.njit(cache=True, nogil=True)
-def hash_entries(data: Array, indices: Array, seed: np.uint32, n_buckets: int) -> tuple[Array, Array]:
-    """Signed values (nnz,) and buckets (nnz,) int32 of the non-zeros of sparse rows; buckets are not merged here."""
-    words = np.empty(indices.size, np.uint32)
-    for p in range(indices.size):
-        words[p] = mixed_key(np.uint32(indices[p]))
-    feature_words(words, seed, n_buckets, words)
-    signed, buckets = np.empty_like(data), np.empty(indices.size, np.int32)
-    for p in range(indices.size):
-        signed[p] = -data[p] if is_negative(words[p]) else data[p]
-        buckets[p] = bucket_of(words[p])
-    return signed, buckets
-
-
 def check_buckets(n_buckets: int) -> None:
     """Raises ParamError."""
     if not 1 <= n_buckets <= MOST_BUCKETS:
@@ -54,9 +44,27 @@ def hash_rows(rows: Rows, seed: int, n_buckets: int) -> Rows:
     check_buckets(n_buckets)
     plain = rows.decoded()
     if isinstance(plain, Csr):
-        signed, buckets = hash_entries(plain.data, plain.indices, np.uint32(seed), n_buckets)
-        return merged(signed, buckets, plain.indptr, n_buckets)
+        return _hash_sparse(plain, np.uint32(seed), n_buckets)
     values = plain.to_array(np.float64 if isinstance(plain, Dense) and plain.values.dtype == np.float64 else np.float32)
     out = np.zeros((rows.n_rows, n_buckets), values.dtype)
     hash_dense(values, np.uint32(seed), n_buckets, out)
     return Dense(out)
+
+
+def hash_rows_dense(rows: Rows, seed: int, n_buckets: int) -> Dense:
+    """Phi of every row as dense rows, also of sparse ones: for few buckets, where nothing needs to be merged."""
+    check_buckets(n_buckets)
+    plain = rows.decoded()
+    if not isinstance(plain, Csr):
+        return cast(Dense, hash_rows(plain, seed, n_buckets))
+    out = np.zeros((rows.n_rows, n_buckets), plain.data.dtype)
+    add_hashed(plain.data, plain.indices, plain.indptr, np.uint32(seed), out)
+    return Dense(out)
+
+
+def _hash_sparse(rows: Csr, seed: np.uint32, n_buckets: int) -> Csr:
+    if n_buckets > MOST_SCRATCH:
+        signed, buckets = hash_entries(rows.data, rows.indices, seed, n_buckets)
+        return merged(signed, buckets, rows.indptr, n_buckets)
+    data, buckets, indptr = hash_merged(rows.data, rows.indices, rows.indptr, seed, n_buckets)
+    return Csr(data, buckets, indptr, n_buckets)

@@ -94,7 +94,7 @@ def murmur3_bytes(data: Array, seed: int) -> Word:
 
 
 @numba.njit(cache=True, nogil=True)
-def _remainder(dividend: Word, divisor: int, inverse: float) -> Word:
+def remainder(dividend: Word, divisor: int, inverse: float) -> Word:
     """dividend mod divisor for a 31-bit dividend; inverse = 1 / divisor. Vectorises, where a division does not.
 
     The quotient in float64 is at most one off, which the last line repairs: the result is exact.
@@ -122,7 +122,7 @@ def _reduce_words(words: Array, n_buckets: int) -> None:
         return
     inverse = 1.0 / n_buckets
     for i in range(words.size):
-        bucket = _remainder(np.uint32(words[i] & BUCKET_BITS), n_buckets, inverse)
+        bucket = remainder(np.uint32(words[i] & BUCKET_BITS), n_buckets, inverse)
         words[i] = np.uint32(np.uint32(words[i] & SIGN_BIT) | bucket)
 
 

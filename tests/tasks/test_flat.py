@@ -10,10 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.errors import ParamError
+from tasks.hashing import flat
 from tasks.hashing.collisions import lost_bound, lost_expected, lost_features
-from tasks.hashing.flat import hash_rows
+from tasks.hashing.entries import ENTRIES_AT_ONCE, hash_entries
+from tasks.hashing.flat import hash_rows, hash_rows_dense
+from tasks.hashing.merge import hash_merged, lowest_bit
 from tasks.hashing.psi import psi
-from tasks.rows import Csr, Dense
+from tasks.rows import Csr, Dense, PqCodes
+from tasks.rows.csr import merged
 from tests.naive import hashing as naive
 from tests.shared import shared_path
 from tests.tasks.test_rows import csr_of, sparse_values
@@ -59,6 +63,77 @@ def test_dense_and_sparse_rows_hash_as_defined(seed: int, n_buckets: int, draw: 
     assert isinstance(sparse, Csr)
     for start, stop in zip(sparse.indptr[:-1], sparse.indptr[1:], strict=True):
         assert (np.diff(sparse.indices[start:stop]) > 0).all()  # ascending, no bucket twice
+
+
+@given(seed=st.integers(0, 2**32 - 1), n_buckets=st.integers(1, 40), draw=st.integers(0, 10**6))
+def test_sparse_rows_hash_to_dense_rows_as_defined(seed: int, n_buckets: int, draw: int) -> None:
+    values = sparse_values(draw, n_rows=draw % 4, n_features=1 + draw % 17)
+    expected = np.array([naive.phi(row, seed, n_buckets) for row in values]).reshape(-1, n_buckets)
+    for rows in (csr_of(values), Dense(values)):
+        np.testing.assert_allclose(hash_rows_dense(rows, seed, n_buckets).values, expected, atol=1e-12)
+    codes = PqCodes(np.array([[0, 1]], np.uint8), np.array([[[1.0, 2.0], [0.0, 3.0]]] * 2, np.float32))
+    plain = hash_rows(Dense(codes.to_array()), seed, n_buckets)
+    np.testing.assert_array_equal(hash_rows_dense(codes, seed, n_buckets).values, plain.to_array())
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n_buckets=st.one_of(st.integers(1, 200), st.sampled_from([2**12, 4097, 2**18 + 1, 2**31 - 1])),
+    features=st.lists(st.integers(0, 2**31 - 1), max_size=30),
+    dtype=st.sampled_from([np.float32, np.float64]),
+)
+def test_entries_hash_as_defined(seed: int, n_buckets: int, features: list[int], dtype: type) -> None:
+    data = np.arange(1, len(features) + 1).astype(dtype)
+    data[::3] = 0
+    signed, buckets = hash_entries(data, np.array(features, np.int32), np.uint32(seed), n_buckets)
+    assert (signed.dtype, buckets.dtype) == (dtype, np.int32)
+    expected = [naive.bucket_and_sign(j, seed, n_buckets) for j in features]
+    assert list(zip(buckets.tolist(), signed.tolist(), strict=True)) == [
+        (bucket, sign * float(value)) for (bucket, sign), value in zip(expected, data, strict=True)
+    ]
+
+
+@given(
+    draw=st.integers(0, 10**6),
+    n_buckets=st.sampled_from([1, 2, 63, 64, 65, 4096, 4097, 300_000]),
+    lengths=st.lists(st.integers(0, 40), max_size=5),
+)
+def test_merging_without_sorting_is_merging(draw: int, n_buckets: int, lengths: list[int]) -> None:
+    """Whole numbers, so that sums are exact in any order; features may repeat and come in any order."""
+    rng = np.random.default_rng(draw)
+    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    indices = rng.integers(0, 50, indptr[-1]).astype(np.int32)
+    data = rng.integers(-3, 4, indptr[-1]).astype(np.float32)
+    expected = merged(*hash_entries(data, indices, np.uint32(draw), n_buckets), indptr, n_buckets)
+    found = hash_merged(data, indices, indptr, np.uint32(draw), n_buckets)
+    for one, other in zip(found, (expected.data, expected.indices, expected.indptr), strict=True):
+        np.testing.assert_array_equal(one, other)
+        assert one.dtype == other.dtype
+
+
+def test_more_buckets_than_a_scratch_holds_are_merged_by_sorting(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = csr_of(sparse_values(1, 6, 40))
+    expected = hash_rows(rows, 9, 32)
+    monkeypatch.setattr(flat, "MOST_SCRATCH", 31)
+    found = hash_rows(rows, 9, 32)
+    assert isinstance(found, Csr)
+    assert isinstance(expected, Csr)
+    np.testing.assert_array_equal(found.indices, expected.indices)
+    np.testing.assert_allclose(found.data, expected.data, atol=1e-12)
+
+
+def test_rows_longer_than_what_is_hashed_at_once() -> None:
+    n = ENTRIES_AT_ONCE + 3
+    rows = Csr(np.ones(n), np.arange(n, dtype=np.int32), np.array([0, n], np.int64), n)
+    dense = hash_rows_dense(rows, 5, 16).values
+    np.testing.assert_allclose(dense, hash_rows(rows, 5, 16).to_array(np.float64), atol=1e-12)
+    assert dense.sum() == sum(naive.bucket_and_sign(j, 5, 16)[1] for j in range(n))
+
+
+@pytest.mark.parametrize("bit", range(64))
+def test_the_lowest_bit_of_a_word(bit: int) -> None:
+    for above in (0, 2**63, 2**64 - 1):
+        assert lowest_bit(np.uint64(2**bit | (above >> bit << bit))) == bit
 
 
 def test_buckets_out_of_range_are_refused() -> None:

@@ -35,19 +35,26 @@ def test_reference_keys_and_seeds() -> None:
     assert hashed == case["expected"]["unsigned"]
 
 
-@given(data=st.binary(max_size=40), seed=words32)
+edge_seeds = st.one_of(words32, st.sampled_from([0, 1, 2**31 - 1, 2**31, 2**32 - 1]))
+
+
+@given(data=st.binary(max_size=64), seed=edge_seeds)
 def test_bytes_equal_mmh3(data: bytes, seed: int) -> None:
     assert int(murmur3_bytes(np.frombuffer(data, np.uint8), seed)) == mmh3.hash(data, seed, signed=False)
 
 
-@pytest.mark.parametrize("length", range(20))
-def test_every_tail_length_equals_mmh3(length: int) -> None:
-    data = np.random.default_rng(length).integers(0, 256, length, dtype=np.uint8)
-    for seed in (0, 1, 2**31, 2**32 - 1):
-        assert int(murmur3_bytes(data, seed)) == mmh3.hash(data.tobytes(), seed, signed=False)
+@pytest.mark.parametrize("length", range(65))
+def test_every_key_length_equals_mmh3(length: int) -> None:
+    """Seeds over the whole range, and keys of extreme bytes, whose products overflow the most."""
+    rng = np.random.default_rng(length)
+    seeds = [0, 1, 2**31 - 1, 2**31, 2**32 - 1, *rng.integers(0, 2**32, 20).tolist()]
+    drawn = rng.integers(0, 256, (5, length), dtype=np.uint8)
+    for data in (*drawn, np.zeros(length, np.uint8), np.full(length, 255, np.uint8), np.full(length, 128, np.uint8)):
+        found = [int(murmur3_bytes(data, seed)) for seed in seeds]
+        assert found == [mmh3.hash(data.tobytes(), seed, signed=False) for seed in seeds]
 
 
-@given(key=words32, seed=words32)
+@given(key=edge_seeds, seed=edge_seeds)
 def test_four_byte_keys_equal_mmh3(key: int, seed: int) -> None:
     expected = mmh3.hash(key.to_bytes(4, "little"), seed, signed=False)
     assert int(murmur3_u32(key, seed)) == expected
