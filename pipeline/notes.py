@@ -4,17 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeline.config import Heshing, Learner
+from pipeline.config import Heshing, HieSvm, Learner, TaxonomyLearner, TreeSvm
 from pipeline.dataset import Dataset, Note
+
+WITHOUT = {  # kind -> code of the note, and what a learner comes to on a flat tree
+    Heshing: ("HeshingWithoutTaxonomy", "hashes every class on its own, as flat-hash does"),
+    HieSvm: ("HieSvmWithoutTaxonomy", "has one vector per class, as msvm does"),
+    TreeSvm: ("TreeSvmWithoutTaxonomy", "has a single split over all classes, as msvm does"),
+}
 
 
 def learner_notes(learners: Sequence[Learner], dataset: Dataset) -> list[Note]:
     """Models that come to something else than their kind promises."""
-    flat = [learner.name for learner in learners if isinstance(learner, Heshing)]
-    if dataset.taxonomy is not None or not flat:
+    if dataset.taxonomy is not None:
         return []
-    text = f"the dataset has no taxonomy: {', '.join(flat)} hashes every class on its own, as flat-hash does"
-    return [Note("HeshingWithoutTaxonomy", text, "warning")]
+    notes = []
+    for kind, (code, comes_to) in WITHOUT.items():
+        flat = [one.name for one in learners if isinstance(one, kind) and _follows_the_dataset(one)]
+        if flat:
+            text = f"the dataset has no taxonomy: {', '.join(flat)} {comes_to}"
+            notes.append(Note(code, text, "warning"))
+    return notes
+
+
+def _follows_the_dataset(learner: Learner) -> bool:
+    return isinstance(learner, TaxonomyLearner) and learner.taxonomy is None
 
 
 def note_line(note: Note) -> str:
