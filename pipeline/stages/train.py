@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from pipeline.config import OWN_ROWS, Learner, SgdLearner, TaxonomyLearner
-from pipeline.dataset import Dataset
+from pipeline.dataset import Dataset, taxonomy_digest
 from pipeline.oracles import FileCheckpoint, PoolOracle
 from pipeline.stage import CARD_BYTES, ENCODER, ROWS_STORE, Estimate, Facts, Made, Stage, Work, encode_step
 from pipeline.stages.problems import Fitted, FlatLearner, kept_bytes, nodes, parameter_bytes, taxonomy_of
-from tasks.digest import digest_arrays
 from tasks.fit.fit import NoTrainingRows, fit
 from tasks.fit.problem import SgdProblem
 from tasks.fit.sgd import SgdParams
@@ -148,7 +147,7 @@ class SgdStage(TrainStage):
         settings = self.learner.model_dump(mode="json")
         if isinstance(self.learner, TaxonomyLearner):
             named = settings.pop("taxonomy") is not None
-            settings |= {"taxonomy": digest_arrays(self.taxonomy.parent, self.taxonomy.leaf_of_class)} if named else {}
+            settings |= {"taxonomy": taxonomy_digest(self.taxonomy)} if named else {}
         return settings
 
     def estimate(self, facts: Facts) -> Estimate:
