@@ -72,7 +72,7 @@ def code_count(encoding: Wta | Dwta) -> int:
     if isinstance(encoding, Wta):
         return encoding.window
     unbounded = encoding.window + (encoding.shift or encoding.window) * (encoding.hashes - 1)
-    return unbounded if encoding.range is None else min(encoding.range, unbounded)
+    return unbounded if encoding.modulus is None else min(encoding.modulus, unbounded)
 
 
 def learnt_bytes(run: RunConfig, facts: Mapping[str, RowsFacts], rows: str) -> int:

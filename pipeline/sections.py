@@ -79,7 +79,14 @@ class Dwta(CodesEncoding):
     shift: int | None = Field(
         None, ge=1, description="a borrowed code grows by this for each step (C); default: `window`"
     )
-    range: int | None = Field(None, ge=1, description="codes are taken modulo this (R); default: they are not")
+    range: int | None = Field(
+        None, ge=0, description="codes are taken modulo this (R); default: 16 times `window`; 0: they are not"
+    )
+
+    @property
+    def modulus(self) -> int | None:
+        """R, or None for codes that are kept whole."""
+        return 16 * self.window if self.range is None else self.range or None
 
 
 AnyEncoding = Annotated[PqEncoding | PcaEncoding | Wta | Dwta, Field(discriminator="kind")]

@@ -26,6 +26,8 @@ SLOT_BYTES = 8  # of a feature, and of each of a hash's, while rows are coded
 def code_params(encoding: Wta | Dwta, run_seed: int) -> CodeParams:
     """The parameters of a section; its hashes are drawn by its own seed or, without one, by the run's."""
     given = {key: getattr(encoding, key) for key in CodeParams.__dataclass_fields__ if hasattr(encoding, key)}
+    if isinstance(encoding, Dwta):
+        given["range"] = encoding.modulus
     return CodeParams(**{**given, "seed": run_seed if encoding.seed is None else encoding.seed})
 
 

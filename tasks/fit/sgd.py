@@ -11,7 +11,7 @@ import numpy as np
 from tasks.errors import ParamError
 from tasks.fit.scorer import Parameters, Scorer
 from tasks.losses.base import Loss
-from tasks.rows import Dense
+from tasks.rows import Dense, OneHot
 from tasks.rows.base import Array, Rows
 
 AUTO: Literal["auto"] = "auto"
@@ -104,7 +104,9 @@ def descend(
     total = 0.0
     for position, step in enumerate(steps.tolist()):
         chosen = order[position * batch : (position + 1) * batch]
-        part = rows.take(chosen).decoded()
+        part = rows.take(chosen)
+        if not isinstance(part, OneHot):  # products with codes are quicker than with what they stand for
+            part = part.decoded()
         if centre is not None:
             part = Dense(part.to_array() - centre)
         scores = scorer.scores(state.values, part)
