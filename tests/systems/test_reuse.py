@@ -16,6 +16,7 @@ from pipeline.config import load_config
 from pipeline.dataset import Dataset
 from pipeline.plan import Plan, make_plan
 from pipeline.run_check import run_problems
+from pipeline.stages.problems import Fitted
 from pipeline.stages.train import SgdStage
 from pipeline.store import DONE, MANIFEST, RunFolder, read_json, read_sealed, write_sealed
 from tasks.errors import ArtefactError
@@ -103,14 +104,14 @@ def test_what_was_made_from_another_outcome_is_made_anew(copied: Path, monkeypat
     run = RunFolder(copied.parent / RUN)
     step = next(step for step in planned(copied).steps if step.name == "train_ovr")
     damage(run.step_folder(step.name, step.fingerprint) / "model" / "weights.safetensors", "flip", random.Random(0))
-    learn = SgdStage._model
+    learn = Fitted.model
 
-    def otherwise(stage: SgdStage, scorer: Any, result: Any) -> Any:
-        if stage.learner.name == "ovr":
+    def otherwise(fitted: Fitted, scorer: Any, result: Any) -> Any:
+        if fitted.learner.name == "ovr":
             result.parameters["weights"] = result.parameters["weights"] * 1.5
-        return learn(stage, scorer, result)
+        return learn(fitted, scorer, result)
 
-    monkeypatch.setattr(SgdStage, "_model", otherwise)
+    monkeypatch.setattr(Fitted, "model", otherwise)
     assert list(to_run(copied)) == ["train_ovr"]  # the rest may stay if it comes out the same
     done = run_here(copied)
     events = [event for event in RunFolder(done).events() if event["event"] == "step"]
