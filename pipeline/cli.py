@@ -323,6 +323,27 @@ def verify(
 
 
 @app.command()
+def inspect(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="a model folder: runs/NAME/models/MODEL")],
+    hash: Annotated[
+        bool, typer.Option("--hash", help="of a hashed model: collisions by level, features lost by class")
+    ] = False,
+    data: Annotated[
+        Path | None, typer.Option(metavar="DATASET", help="with --hash: features lost on its test rows, too")
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Say what a model is.
+
+    Kind, classes, features, parameters, encoders, digest, where it comes from. With --hash how many features share
+    their bucket on each level, and how many are lost under every hash of a class's path, beside what theory expects.
+    """
+    from pipeline import commands
+
+    commands.inspect(model, hash=hash, data=data, as_json=json)
+
+
+@app.command()
 def clean(
     config: Config,
     runs: Runs = None,

@@ -1,6 +1,7 @@
 """Every command of the command line as a function of the same name."""
 
 from pipeline.commands.data import ingest, verify
+from pipeline.commands.inspecting import inspect
 from pipeline.commands.looking import doctor, logs, report, status
 from pipeline.commands.predicting import predict
 from pipeline.commands.retrieving import retrieve
@@ -16,6 +17,7 @@ __all__ = [
     "doctor",
     "ingest",
     "init",
+    "inspect",
     "logs",
     "plan",
     "predict",

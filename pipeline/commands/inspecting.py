@@ -1,0 +1,178 @@
+"""inspect: what a model is, and what its hashing costs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline.accuracy import NONE, class_map
+from pipeline.commands.looking import clean
+from pipeline.dataset import SPLITS, Dataset
+from pipeline.outputs import text_table
+from pipeline.plan import human_bytes
+from pipeline.report.numbers import percent
+from pipeline.stages.train import STRUCTURE
+from tasks.errors import UsageError
+from tasks.hashing.explain import explain_hash, explain_rows
+from tasks.io import read_labels, read_rows, read_split
+from tasks.models.errors import ColumnMismatch
+from tasks.models.folder import SavedModel, load_model
+from tasks.models.hashed import HashedModel
+from tasks.rows import Rows
+from tasks.rows.base import Array
+
+SAMPLE_ROWS, SAMPLE_BLOCKS = 1000, 16  # of the test rows, evenly spaced
+TEST = SPLITS.index("test")
+
+
+class NotHashed(UsageError):
+    """A model that hashes nothing was to be explained."""
+
+
+def inspect(model: Path, *, hash: bool = False, data: Path | None = None, as_json: bool = False) -> dict[str, Any]:
+    """Print what a model folder says, with `hash` also collisions and lost features; returns the same as plain values.
+
+    data    a dataset store: lost features on its test rows, too
+    raises  NotHashed, the errors of the model folder and of the dataset, ColumnMismatch
+    """
+    if data is not None and not hash:
+        raise UsageError("--data has no meaning without --hash", "--data", "add --hash, or leave it out")
+    saved = load_model(model)
+    found = facts_of(saved)
+    if hash:
+        found["hash"] = explained(saved, data)
+    sys.stdout.write(json.dumps(found, indent=1, ensure_ascii=False) + "\n" if as_json else text_of(found))
+    return found
+
+
+def facts_of(saved: SavedModel) -> dict[str, Any]:
+    """What the folder says of the model: plain values."""
+    header = saved.header
+    learnt = {name: values for name, values in saved.model.tensors().items() if name not in STRUCTURE}
+    return {
+        "model": saved.folder,
+        "kind": saved.model.kind,
+        "n_classes": saved.model.n_classes,
+        "n_features": saved.model.n_features,
+        "parameters": sum(int(values.size) for values in learnt.values()),
+        "parameter_bytes": sum(int(values.nbytes) for values in learnt.values()),
+        "tensors": header["tensors"],
+        "rows": header.get("rows"),
+        "test_rows": header.get("test_rows"),
+        "encoders": [encoder.header() for encoder in saved.encoders],
+        "raw_features": saved.n_features,
+        "digest": saved.digest,
+        "provenance": dict(header.get("provenance", {})),
+        "metrics": dict(header.get("metrics", {})),
+    }
+
+
+# ---- the hash ----------------------------------------------------------------------------------------------------
+
+
+def explained(saved: SavedModel, data: Path | None) -> dict[str, Any]:
+    """Collisions and lost features; with `data` also on rows of its test part. Raises NotHashed."""
+    model = saved.model
+    if not isinstance(model, HashedModel):
+        hint = "models of kind heshing and flat-hash hash their features"
+        raise NotHashed(f"a model of kind {model.kind} hashes nothing", f"--hash, {saved.folder}", hint)
+    found = explain_hash(model.scorer)
+    if data is not None:
+        found["rows"] = {"data": str(data), "split": "test", **explain_rows(model.scorer, test_rows(saved, data))}
+    return found
+
+
+def test_rows(saved: SavedModel, data: Path) -> Iterator[tuple[Rows, Array]]:
+    """Evenly spaced labelled test rows, as the model is given them, with their classes, block by block."""
+    dataset = Dataset.open(data)
+    if dataset.n_features != saved.n_features:
+        what = f"{dataset.n_features} columns where {saved.n_features} are expected"
+        raise ColumnMismatch(what, str(data), "give rows with the columns of the training rows, in the same order")
+    mapped = class_map(dataset.classes, saved.classes)
+    first = dataset.n_rows - dataset.split_counts["test"]
+    blocks = [block for block in dataset.blocks() if block.stop > first]
+    if not dataset.split_counts["test"]:
+        raise UsageError("the dataset has no test rows", str(data), "ingest with some: --split or --test-source")
+    chosen = [blocks[int(i)] for i in _spaced(len(blocks), SAMPLE_BLOCKS)]
+    for block in chosen:
+        split = read_split(dataset.path, block.start, block.stop)
+        classes = read_labels(dataset.path, block.start, block.stop)
+        if mapped is not None:
+            classes = np.where(classes < 0, NONE, mapped[classes])
+        index = np.flatnonzero((split == TEST) & (classes >= 0))
+        index = index[_spaced(index.size, SAMPLE_ROWS // len(chosen))]
+        rows = read_rows(block).take(index)
+        for encoder in saved.encoders:
+            rows = encoder.encode(rows)
+        yield rows, classes[index]
+
+
+def _spaced(count: int, most: int) -> Array:
+    """At most `most` of the places 0..count-1, evenly spaced."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int64))
+
+
+# ---- as text -----------------------------------------------------------------------------------------------------
+
+
+def text_of(found: dict[str, Any]) -> str:
+    """A short table, and what the hash costs below it."""
+    names = [f"{part['kind']} ({_sizes(part)})" for part in found["encoders"]]
+    tested = f", tested on {found['test_rows']}" if found["test_rows"] != found["rows"] else ""
+    lines = [
+        ("kind", found["kind"]),
+        ("classes", f"{found['n_classes']:,}"),
+        ("features", f"{found['n_features']:,}"),
+        ("parameters", f"{found['parameters']:,} ({human_bytes(found['parameter_bytes'])})"),
+        ("rows", f"{found['rows']}{tested}"),
+        ("encoders", ", ".join(names) or "none"),
+        ("digest", found["digest"]),
+        *((f"  {key}", json.dumps(value, ensure_ascii=False)) for key, value in found["provenance"].items()),
+    ]
+    text = "".join(f"{name:<14}  {value}\n" for name, value in lines)
+    return clean(text + (hash_text(found["hash"]) if "hash" in found else ""))
+
+
+def _sizes(part: dict[str, Any]) -> str:
+    sizes = [f"{key} {value:,}" for key, value in part.items() if type(value) is int]
+    return ", ".join(sizes)
+
+
+def hash_text(found: dict[str, Any]) -> str:
+    """Three tables: by level, over the classes, by length of path; and a line on real rows."""
+    levels = [["level", "nodes", "share a bucket", "expected", "pairs per bucket"]]
+    for level in found["levels"]:
+        load = "not scored" if level["load"] is None else _number(level["load"])
+        shares = (percent(level["shared"]), percent(level["shared_expected"]))
+        levels.append([str(level["level"]), f"{level['nodes']:,}", *shares, load])
+    lost = [["lost features", "least", "mean", "most", "expected", "bound (20)"]]
+    for name, key in (("root..leaf", "lost"), ("without root", "lost_without_root")):
+        numbers = found[key]
+        bound = _number(numbers["bound"]) if numbers["bound_says_something"] else "says nothing"
+        counts = (f"{numbers['least']:,}", _number(numbers["mean"]), f"{numbers['most']:,}")
+        lost.append([name, *counts, _number(numbers["expected"]), bound])
+    paths = [["nodes on the path", "classes", "lost, sum", "expected", "without root", "expected"]]
+    for entry in found["paths"]:
+        sums = (f"{entry['lost']:,}", _number(entry["expected"]), f"{entry['lost_without_root']:,}")
+        paths.append([str(entry["path"]), f"{entry['classes']:,}", *sums, _number(entry["expected_without_root"])])
+    size = f"{found['n_features']:,} features in {found['n_buckets']:,} buckets a level\n"
+    tables = [size + text_table(levels), text_table(lost), text_table(paths)]
+    return "\n" + "\n".join(tables) + (_rows_text(found["rows"]) if "rows" in found else "")
+
+
+def _rows_text(found: dict[str, Any]) -> str:
+    return (
+        f"\n{found['rows']:,} test rows, each under the path of its own class: {_number(found['support'])} features not"
+        f" zero; of these {_number(found['lost'])} lost ({_number(found['expected'])} expected), without the root"
+        f" {_number(found['lost_without_root'])} ({_number(found['expected_without_root'])})\n"
+    )
+
+
+def _number(value: float) -> str:
+    """Three digits where a number is small, thousands marked where it is large."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
