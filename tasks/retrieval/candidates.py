@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -24,6 +25,17 @@ class CodedRows:
     codes: Array
     rows: Array
     labels: Array
+
+
+class Coded(Protocol):
+    """Codes among which neighbours are looked for."""
+
+    @property
+    def store(self) -> str: ...
+
+    def parts(self) -> Iterator[CodedRows]:
+        """All of them, some at a time."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

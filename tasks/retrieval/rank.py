@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tasks.retrieval.candidates import Candidates, CodedRows, NoCodes
+from tasks.retrieval.candidates import Coded, CodedRows, NoCodes
 from tasks.retrieval.curve import CurveSums, count_distances, sum_over_queries
 from tasks.retrieval.hamming import SEGMENT, fill_distances
 from tasks.retrieval.nearest import Nearest, room_of
@@ -39,7 +39,7 @@ def queries_at_once(n_hashes: int, top: int) -> int:
     return max(1, QUERIES_BYTES // (16 * (n_hashes + 1) + 8 * room_of(top)))
 
 
-def rank(queries: Array, labels: Array, candidates: Candidates, top: int) -> Ranked:
+def rank(queries: Array, labels: Array, candidates: Coded, top: int) -> Ranked:
     """Rank the candidates for each query by Hamming distance.
 
     queries  (n_queries, n_hashes) codes; labels (n_queries,) int32, -1 where not known
@@ -75,7 +75,7 @@ class Scan:
         self.tile_rows = max(8, min(TILE_ROWS, TILE_BYTES // max(1, width)))
         self.distances = np.empty((TILE_QUERIES, self.tile_rows), np.int32)
 
-    def all_of(self, candidates: Candidates) -> int:
+    def all_of(self, candidates: Coded) -> int:
         """Meet all candidates; returns how many there are."""
         met = 0
         for part in candidates.parts():
