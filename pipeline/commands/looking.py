@@ -21,7 +21,7 @@ from pipeline.last_resort import say
 from pipeline.plan import human_bytes, run_path, tidy
 from pipeline.published import METRICS, results_of
 from pipeline.report.numbers import seconds
-from pipeline.report.summary import RunSummary
+from pipeline.report.summary import RunSummary, SmallTable
 from pipeline.report.table import print_table, printable
 from pipeline.resources import free_bytes
 from pipeline.stages.publish import environment
@@ -94,7 +94,10 @@ def summary_of_folder(folder: RunFolder) -> RunSummary:
     try:
         metrics = read_json(place, again)
         models, n_classes = metrics["models"], int(metrics["run"]["n_classes"])
+        order = {name: place for place, name in enumerate(metrics["run"].get("models", ()))}
+        models = dict(sorted(models.items(), key=lambda item: order.get(item[0], len(order))))
         left_out = [str(name) for name in metrics["run"].get("left_out", [])]
+        tables = [SmallTable(**table) for table in metrics.get("tables", ())]
         if not all(isinstance(model, dict) for model in models.values()):
             raise TypeError("a model is no table of numbers")
     except FileNotFoundError:
@@ -102,7 +105,7 @@ def summary_of_folder(folder: RunFolder) -> RunSummary:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         what = f"it is no metrics.json of ours ({type(error).__name__}: {error})"
         raise RunFormat(what, str(place), again) from None
-    return RunSummary(folder.path.name, models, n_classes, left_out=left_out)
+    return RunSummary(folder.path.name, models, n_classes, left_out=left_out, tables=tables)
 
 
 def status(run: Path, *, runs: Path | None = None, as_json: bool = False) -> dict[str, Any]:

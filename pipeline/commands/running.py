@@ -97,7 +97,7 @@ def run(
     with view_for_terminal() as view:
         result = run_config(loaded, profile, runs, force, view, choice)
     _say_how_long(result)
-    if loaded.run.train or loaded.run.retrieve:
+    if loaded.run.train or loaded.run.retrieve or loaded.run.encode:
         print_table(summary_of_folder(result.folder))
     sys.stderr.write(f"run folder: {result.folder.path}\n")
     if (result.folder / "report.html").is_file():

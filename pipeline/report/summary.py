@@ -21,6 +21,19 @@ class StepTiming:
     seconds: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class SmallTable:
+    """A table of text: what each column is, and its rows, the first cell naming the row."""
+
+    title: str
+    heading: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values, for metrics.json."""
+        return {"title": self.title, "heading": list(self.heading), "rows": [list(row) for row in self.rows]}
+
+
 @dataclass(frozen=True)
 class RunSummary:
     """Everything the report shows. Names and texts may be anything: they are escaped where they are shown.
@@ -33,7 +46,7 @@ class RunSummary:
     details      per model, `Scores.detail()`: worst classes and most confused pairs by class number
     notes, warnings, lost    what to know, what is doubtful, what could not be done
     lines        models that differ in one number; retrievals  precision and recall per threshold, by name
-    repeats      retrievals that differ in the seed at most
+    repeats      retrievals that differ in the seed at most; tables  of what is no model
     left_out     models of the config that were not trained; overrides  values that the command line put over the config
     timings      the steps in order; environment: versions; commands: how to make it again; config: config.toml
     """
@@ -53,6 +66,7 @@ class RunSummary:
     lines: Sequence[Line] = ()
     retrievals: Mapping[str, Mapping[str, Sequence[float]]] = field(default_factory=dict)
     repeats: Sequence[Repeats] = ()
+    tables: Sequence[SmallTable] = ()
     overrides: Sequence[str] = ()
     timings: Sequence[StepTiming] = ()
     environment: Mapping[str, str] = field(default_factory=dict)

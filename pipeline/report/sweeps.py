@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.config import OWN_ROWS, Encoding, Learner, RetrieveSection, RunConfig
+from pipeline.config import OWN_ROWS, CodesEncoding, Encoding, Learner, RetrieveSection, RunConfig
 
 REPEATS = "seed"  # a key of this name repeats a setting: its models are averaged
+Members = list[tuple[str, dict[str, Any]]]  # name and settings
 NOT_SETTINGS = {"name", "kind", "rows", "test_rows"}
 
 
@@ -60,8 +61,17 @@ def lines_of(run: RunConfig) -> list[Line]:
 
 def repeats_of(run: RunConfig) -> list[Repeats]:
     """Retrievals in groups of equal settings but for the seed, labelled by what tells the groups apart."""
+    return _repeats(_systems(run, run.retrieve))
+
+
+def code_repeats(run: RunConfig) -> list[Repeats]:
+    """The same of encodings whose rows are codes."""
+    return _repeats(_systems(run, [one for one in run.encode if isinstance(one, CodesEncoding)]))
+
+
+def _repeats(systems: Mapping[str, Members]) -> list[Repeats]:
     groups: list[Repeats] = []
-    for system, members in _systems(run, run.retrieve).items():
+    for system, members in systems.items():
         telling = sorted(key for key in _changing(members) if not _is_seed(key))
         parts: dict[tuple[Any, ...], list[str]] = {}
         for name, one in members:
@@ -72,10 +82,7 @@ def repeats_of(run: RunConfig) -> list[Repeats]:
     return groups
 
 
-Members = list[tuple[str, dict[str, Any]]]  # name and settings
-
-
-def _systems(run: RunConfig, sections: Sequence[Learner | RetrieveSection]) -> dict[str, Members]:
+def _systems(run: RunConfig, sections: Sequence[Learner | RetrieveSection | Encoding]) -> dict[str, Members]:
     """Sections by what they are: their kind, and the kinds of the encodings that they read."""
     encodings = {encoding.name: encoding for encoding in run.encode}
     systems: dict[str, Members] = {}

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from pipeline.outputs import text_table
 from pipeline.report.numbers import COLUMNS, Column
 from pipeline.report.summary import RunSummary, known, non_dominated
 
@@ -117,6 +118,14 @@ def print_table(run: RunSummary, file: TextIO | None = None) -> None:
     What does not fit into a terminal is broken up into tables one below the other; files and pipes get whole lines.
     """
     out = file or sys.stdout
+    if run.models:
+        _print_models(run, out)
+    for place, table in enumerate(run.tables):
+        lines = [list(table.heading), *([printable(cell) for cell in row] for row in table.rows)]
+        out.write(writable(("\n" if place or run.models else "") + text_table(lines), out.encoding))
+
+
+def _print_models(run: RunSummary, out: TextIO) -> None:
     if not out.isatty():
         out.write(writable(plain_table(run), out.encoding))
         return

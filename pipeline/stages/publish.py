@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.config import OWN_ROWS, CodesEncoding, Learner, RunConfig
+from pipeline.config import OWN_ROWS, Learner, RunConfig
 from pipeline.notes import learner_notes
 from pipeline.published import MADE_FROM, METRICS, REPORT
-from pipeline.report.numbers import percent
 from pipeline.report.page import write_report
+from pipeline.report.small_tables import small_tables
 from pipeline.report.summary import RunSummary, StepTiming
 from pipeline.report.sweeps import lines_of, repeats_of
 from pipeline.rows_facts import learnt_bytes, rows_facts
@@ -91,10 +91,10 @@ class PublishStage(Stage):
             if source.exists():  # of top = 0 there are none
                 neighbours.append(run_folder / "neighbours" / f"{one.name}.parquet")
                 link_file(source, neighbours[-1])
-        results: dict[str, Any] = {"models": summary.models, "run": run_facts(work, self.asked)}
-        for key, steps in (("encodings", encode_steps(self.config)), ("retrievals", retrieve_steps(self.config))):
-            if steps:
-                results[key] = {name: numbers_of(work.inputs[step]) for name, step in steps.items()}
+        results: dict[str, Any] = {"models": summary.models, "run": run_facts(self.config, work, self.asked)}
+        found = {"encodings": encode_steps(self.config), "retrievals": retrieve_steps(self.config)}
+        results |= {key: numbers_by_name(steps, work) for key, steps in found.items() if steps}
+        results |= {"tables": [table.as_json() for table in summary.tables]} if summary.tables else {}
         write_json(run_folder / METRICS, {**results, MADE_FROM: self._made_from(work)})
         pages = write_report(run_folder / PAGE, summary)
         published = [run_folder / METRICS, *pages, *neighbours]
@@ -164,6 +164,11 @@ def numbers_of(done: Done) -> Metrics:
     return {key: value for key, value in numbers.items() if not isinstance(value, bool)}
 
 
+def numbers_by_name(steps: Mapping[str, str], work: Work) -> dict[str, Metrics]:
+    """Of encodings or retrievals: the numbers of each one's step."""
+    return {name: numbers_of(work.inputs[step]) for name, step in steps.items()}
+
+
 def metrics_of(learner: Learner, config: RunConfig, work: Work) -> Metrics:
     """The numbers of metrics.json of one model; its bytes with those of the encodings that it reads or carries."""
     trained = work.inputs[train_step(learner.name)]
@@ -178,18 +183,6 @@ def metrics_of(learner: Learner, config: RunConfig, work: Work) -> Metrics:
         metrics["predict_us_per_row"] = work.inputs[predict_step(learner.name)].measured.get("predict_us_per_row")
         metrics |= work.inputs[evaluate_step(learner.name)].results["metrics"]
     return metrics
-
-
-def codes_facts(config: RunConfig, work: Work) -> dict[str, str]:
-    """What each encoding of codes has met: zeros in the rows, and samples of zeros."""
-    facts = {}
-    for encoding in config.encode:
-        if isinstance(encoding, CodesEncoding) and encode_step(encoding.name) in work.inputs:
-            found = work.inputs[encode_step(encoding.name)].results
-            expected = f"{percent(found['expected_empty'])} expected"
-            text = f"{percent(found['sparsity'])} zeros, {percent(found['empty_codes'])} empty samples ({expected})"
-            facts[f"codes of {encoding.name}"] = text
-    return facts
 
 
 def kind_of(learner: Any) -> str:
@@ -219,7 +212,6 @@ def summary_of(config: RunConfig, work: Work, asked: Asked) -> RunSummary:
         "features": dataset.n_features,
         "classes": dataset.n_classes,
         "rows are": f"{dataset.body} {dataset.dtype}, blocks of {dataset.block_rows}",
-        **codes_facts(config, work),
         "taxonomy levels": dataset.taxonomy.n_levels if dataset.taxonomy else "no taxonomy",
         "digest": dataset.digest,
     }
@@ -238,6 +230,9 @@ def summary_of(config: RunConfig, work: Work, asked: Asked) -> RunSummary:
         lines=lines_of(config),
         retrievals={one.name: work.inputs[retrieve_step(one.name)].results["curve"] for one in config.retrieve},
         repeats=repeats_of(config),
+        tables=small_tables(
+            config, numbers_by_name(encode_steps(config), work), numbers_by_name(retrieve_steps(config), work)
+        ),
         overrides=asked.overrides,
         timings=timings,
         environment=environment(),
@@ -268,7 +263,7 @@ def blas() -> str:
     return ", ".join(sorted(found))
 
 
-def run_facts(work: Work, asked: Asked) -> dict[str, Any]:
+def run_facts(config: RunConfig, work: Work, asked: Asked) -> dict[str, Any]:
     """The "run" part of metrics.json."""
     dataset = work.dataset
     return {
@@ -278,6 +273,7 @@ def run_facts(work: Work, asked: Asked) -> dict[str, Any]:
         "n_features": dataset.n_features,
         "n_classes": dataset.n_classes,
         "left_out": list(asked.left_out),
+        "models": [learner.name for learner in config.train],  # in the config's order
         **{f"{name}_rows": count for name, count in dataset.split_counts.items()},
         "peak_bytes": max((done.measured.get("peak_bytes") or 0 for done in work.inputs.values()), default=0),
         "seconds": sum(done.measured.get("seconds") or 0.0 for done in work.inputs.values()),

@@ -38,7 +38,7 @@ def stages_of(config: RunConfig, facts: Facts, asked: Asked | None = None) -> li
     for retrieval in config.retrieve:
         with errors_of(f"retrieve {retrieval.name}"):
             stages.append(RetrieveStage.of(retrieval, config, facts))
-    if config.train or config.retrieve:
+    if config.train or config.retrieve or config.encode:
         stages.append(PublishStage(config, tested, asked or Asked()))
     return stages
 

@@ -76,7 +76,10 @@ def test_empty_samples_are_counted_beside_their_expectation(made: Path) -> None:
         assert found[name]["expected_empty"] == pytest.approx(found[name]["empty_codes"], abs=0.03)
     assert found["wta"]["bytes_per_row"] == found["dwta"]["bytes_per_row"] == 60
     page = (made / "runs" / "t" / "report.html").read_text(encoding="utf-8")
-    assert "codes of dwta" in page
+    assert "<h2>Codes</h2>" in page
+    shown = succeeds("report", made / "runs" / "t").out
+    line = next(line.split() for line in shown.splitlines() if line.split()[:2] == ["dwta", "1"])
+    assert line[2:6] == [f"{100 * sparsity:.1f}", "%", f"{100 * found['dwta']['empty_codes']:.1f}", "%"]
 
 
 def test_a_model_codes_new_rows_as_the_run_did(made: Path, tmp_path: Path) -> None:
