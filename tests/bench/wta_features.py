@@ -89,7 +89,8 @@ def shared_codes(variant: Variant, first: Array, second: Array, sentinel: int) -
 def share(first: Array, second: Array) -> Array:
     """(n_first, n_second) float32: share of equal codes."""
     n_hashes = first.shape[1]
-    return (n_hashes - hamming_distances(first, second)).astype(np.float32) / np.float32(n_hashes)
+    equal = (n_hashes - hamming_distances(first, second)).astype(np.float32)
+    return np.asarray(equal / np.float32(n_hashes), np.float32)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -125,6 +126,17 @@ def descend_dual(
         if worst < tolerance:
             return epoch + 1
     return len(orders)
+
+
+def centred(products: Array, n_train: int) -> Array:
+    """Inner products of rows from which the mean training row was taken away: (n_rows, n_train) float32.
+
+    A feature that is on in nearly all rows is constant but for a few of them; a bias could do its work, if the penalty
+    on it did not make the problem badly conditioned.
+    """
+    columns = products[:n_train].mean(axis=0, dtype=np.float64)
+    rows = products.mean(axis=1, dtype=np.float64)
+    return np.asarray(products - columns - rows[:, None] + columns.mean(), np.float32)
 
 
 def svm_accuracies(products: Array, labels: Array, n_train: int, splits: list[slice], grid: list[float]) -> Array:

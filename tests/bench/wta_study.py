@@ -2,12 +2,12 @@
 
     python tests/bench/wta_study.py ROWS LABELS OUT.json [--test-rows T --test-labels L] [--classes 30] [--train 100]
         [--validation 30] [--test 50] [--seeds 5] [--windows 4] [--hashes 500 5000] [--retrieval 64 256 512]
-        [--variants wta dwta ...] [--groups GROUPS.npy] [--check]
+        [--variants wta dwta ...] [--groups GROUPS.npy] [--check] [--centre]
 
 ROWS is .npz (SciPy CSR) or .npy (dense), LABELS .npy of integers. Seed s draws the classes, the rows and windows, so
 all variants of a seed see the same rows and windows, and differences are taken within seeds: their 95 % interval is
 Student's over seeds. C is chosen on validation rows. --check adds the product's own SGD and scikit-learn's LinearSVC on
-the one-hot features. Prints tables; OUT.json keeps every number.
+the one-hot features; --centre solves the SVM on centred features, too. Prints tables; OUT.json keeps every number.
 """
 
 from __future__ import annotations
@@ -34,7 +34,18 @@ from tasks.fit.sgd import SgdParams
 from tasks.losses.hinge import OneVsRestHinge
 from tasks.rows import Csr, Dense, OneHot, Rows
 from tasks.rows.base import Array
-from tests.bench.wta_features import COSINE, NONE, OWN, PATTERN, UNION, Variant, encode, shared_codes, svm_accuracies
+from tests.bench.wta_features import (
+    COSINE,
+    NONE,
+    OWN,
+    PATTERN,
+    UNION,
+    Variant,
+    centred,
+    encode,
+    shared_codes,
+    svm_accuracies,
+)
 
 VARIANTS = {
     variant.name: variant
@@ -190,7 +201,9 @@ def mean_average_precision(similar: Array, labels: Array, sample: Sample) -> flo
     return float(np.mean([average_precision(row, train == label) for row, label in queries]))
 
 
-def measured(sample: Sample, names: list[str], hashes: int, window: int, seed: int, retrieve: bool) -> Iterator[Record]:
+def measured(
+    sample: Sample, names: list[str], hashes: int, window: int, seed: int, retrieve: bool, centre: bool
+) -> Iterator[Record]:
     """Every variant at one size, on one sample."""
     for name in names:
         if (VARIANTS[name].kind == "rows") != (hashes == 0):
@@ -205,6 +218,10 @@ def measured(sample: Sample, names: list[str], hashes: int, window: int, seed: i
             found = svm_accuracies(similar, sample.labels, sample.n_train, splits, GRID)
             value, c = chosen_accuracy(found)
             yield Record("accuracy", name, window, hashes, seed, value, c, empty, tuple(found[:, 1].tolist()))
+            if centre:
+                middle = centred(similar, sample.n_train)
+                value, c = chosen_accuracy(svm_accuracies(middle, sample.labels, sample.n_train, splits, GRID))
+                yield Record("accuracy-centred", name, window, hashes, seed, value, c, empty)
 
 
 def checked(sample: Sample, name: str, hashes: int, window: int, seed: int) -> Iterator[Record]:
@@ -301,6 +318,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--retrieval", type=int, nargs="*", default=[64, 256, 512])
     parser.add_argument("--variants", nargs="+", choices=list(VARIANTS), default=list(VARIANTS))
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--centre", action="store_true")
     return parser.parse_args()
 
 
@@ -322,13 +340,13 @@ def study(options: argparse.Namespace) -> list[Record]:
     for seed in range(options.seeds):
         sample = data.sample(options.classes, (options.train, options.validation, options.test), seed)
         for retrieve in (False, True):
-            records += measured(sample, options.variants, 0, 0, seed, retrieve)
+            records += measured(sample, options.variants, 0, 0, seed, retrieve, options.centre)
         for window in options.windows:
             for sizes, retrieve in ((options.hashes, False), (options.retrieval, True)):
                 for hashes in sizes:
-                    records += measured(sample, options.variants, hashes, window, seed, retrieve)
+                    records += measured(sample, options.variants, hashes, window, seed, retrieve, options.centre)
         if options.check:
-            for name in ("wta", "dwta-R16"):
+            for name in ("wta", "wta-none", "dwta-R16"):
                 records += checked(sample, name, options.hashes[0], options.windows[0], seed)
         options.out.write_text(json.dumps([asdict(r) for r in records], indent=1))
         print(f"seed {seed}: {len(records)} numbers", flush=True)
