@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.metrics import average_precision_score
 
 from tasks.retrieval import rank as ranking
 from tasks.retrieval.curve import CurveSums, count_distances, sum_over_queries
@@ -112,6 +113,15 @@ def test_the_curve_and_mean_average_precision(seed: int) -> None:
     known = [x for x in averages if x is not None]
     assert sums.answerable == len(known)
     assert sums.mean_average_precision == pytest.approx(naive.mean(known) or 0.0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_average_precision_is_that_of_an_independent_program(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    distances, labels = rng.integers(0, 9, (6, 50)).astype(np.int32), rng.integers(0, 3, 50).astype(np.int32)
+    query_labels = rng.integers(0, 3, 6).astype(np.int32)
+    theirs = [average_precision_score(labels == y, -of) for of, y in zip(distances, query_labels, strict=True)]
+    assert sums_of(distances, query_labels, labels, 8).mean_average_precision == pytest.approx(np.mean(theirs))
 
 
 def test_equal_distances_are_retrieved_together() -> None:
