@@ -19,7 +19,7 @@ from tasks.features.pca import Components, PcaParams, RowsOracle, column_slices,
 from tasks.features.pca_encoder import PcaEncoder
 from tasks.features.statistics import Moments, add_product, add_scatter, moments
 from tasks.models.errors import ColumnMismatch, ModelFormat
-from tasks.rows import Dense, Rows
+from tasks.rows import Dense, OneHot, Rows
 from tasks.rows.base import Array
 from tasks.sums import tree_sum
 from tests.naive import pca as naive
@@ -301,6 +301,18 @@ def test_an_encoder_that_does_not_fit_its_header_is_refused(
     given = {name: values for name, values in {**good.tensors(), **tensors}.items() if values is not None}
     with pytest.raises(ModelFormat, match="pca encoder"):
         PcaEncoder.load({**good.header(), **header}, given)
+
+
+def test_one_hot_rows_are_taken_as_the_sparse_rows_they_stand_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = OneHot(np.random.default_rng(0).integers(0, 3, (30, 5)).astype(np.uint8), 3)
+    for exact_features in (0, 2048):
+        monkeypatch.setattr(pca, "EXACT_FEATURES", exact_features)
+        found = fit_components(RowsOracle(rows), PcaParams(3), seed=1)
+        expected = fit_components(RowsOracle(rows.decoded()), PcaParams(3), seed=1)
+        np.testing.assert_allclose(found.components, expected.components, atol=1e-9)
+        encoder = PcaEncoder.of(found, whiten=False)
+        plain = encoder.encode(Dense(rows.to_array())).to_array()
+        np.testing.assert_allclose(encoder.encode(rows).to_array(), plain, atol=1e-5)
 
 
 def test_bodies_are_all_covered() -> None:
