@@ -160,7 +160,8 @@ def hash_text(found: dict[str, Any]) -> str:
     for entry in found["paths"]:
         sums = (f"{entry['lost']:,}", _number(entry["expected"]), f"{entry['lost_without_root']:,}")
         paths.append([str(entry["path"]), f"{entry['classes']:,}", *sums, _number(entry["expected_without_root"])])
-    size = f"{found['n_features']:,} features in {found['n_buckets']:,} buckets a level\n"
+    each = " a level" if found["n_tables"] > 1 else ""
+    size = f"{found['n_features']:,} features in {found['n_buckets']:,} buckets{each}\n"
     tables = [size + text_table(levels), text_table(lost), text_table(paths)]
     return "\n" + "\n".join(tables) + (_rows_text(found["rows"]) if "rows" in found else "")
 

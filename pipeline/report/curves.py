@@ -18,6 +18,7 @@ MEASURES: tuple[Measure, ...] = (
     ("top1", "Flat error", "rows with a wrong class, %", lambda top1: 100 * (1 - top1)),
     ("hier_err", "Hierarchical error", "mean height of the common ancestor", float),
     ("collided", "Collisions", "features that share their bucket, %", lambda share: 100 * share),
+    ("lost_features", "Lost features", "features of a class that share it under every hash", float),
 )
 EXPECTED = "expected_"  # before the name of a metric: what theory says of it
 WIDE = 20.0  # the largest value of a key over the smallest, from which on its axis is logarithmic

@@ -17,6 +17,8 @@ from tasks.fit.fit import NoTrainingRows, fit
 from tasks.fit.problem import SgdProblem
 from tasks.fit.sgd import SgdParams
 from tasks.fit.targets import SplitTargets
+from tasks.hashing.explain import sampled_collisions
+from tasks.hashing.heshing import HashedScorer
 from tasks.io import read_codebooks
 from tasks.models.base import Model
 from tasks.models.encoder import Encoder, PqEncoder
@@ -174,6 +176,8 @@ class SgdStage(TrainStage):
         trial = result.trial.as_json()
         digest = save(self, work, model, {"step": trial["step"], "regularization": trial["regularization"]})
         facts = model_facts(model, result.operations, dataset.split_counts["train"])
+        if isinstance(scorer, HashedScorer):
+            facts |= sampled_collisions(scorer)
         facts["training_bytes"] = sum(values.nbytes for values in result.parameters.values())
         return Made(
             digest, {**facts, "trial": trial, "history": result.history}, {"seconds": time.perf_counter() - started}

@@ -25,6 +25,8 @@ from tasks.hashing.heshing import HashedScorer
 from tasks.rows import Csr, Rows
 from tasks.rows.base import Array
 
+SAMPLED = 32  # nodes, and classes, that `sampled_collisions` looks at
+
 
 @dataclass(frozen=True, eq=False)
 class Paths:
@@ -35,7 +37,7 @@ class Paths:
 
     @classmethod
     def of(cls, scorer: HashedScorer) -> Paths:
-        levels = scorer.level[scorer.leaf_of_class].astype(np.int64) + 1
+        levels = scorer.depth[scorer.leaf_of_class].astype(np.int64) + 1
         return cls(levels, levels if scorer.n_levels == 1 else levels - 1)
 
 
@@ -45,10 +47,11 @@ def explain_hash(scorer: HashedScorer) -> dict[str, Any]:
     paths = Paths.of(scorer)
     return {
         "n_buckets": scorer.n_buckets,
+        "n_tables": scorer.n_tables,
         "n_features": scorer.n_features,
         "n_classes": scorer.n_outputs,
         "n_nodes": int(scorer.level.size),
-        "levels": [_level(scorer, found, level) for level in range(scorer.n_levels)],
+        "levels": [_level(scorer, found, level) for level in range(int(scorer.depth.max()) + 1)],
         "lost": _lost(scorer, found.lost, paths.levels),
         "lost_without_root": _lost(scorer, found.lost_unrooted, paths.unrooted),
         "paths": [_length(scorer, found, paths, int(n)) for n in np.unique(paths.levels)],
@@ -58,13 +61,15 @@ def explain_hash(scorer: HashedScorer) -> dict[str, Any]:
 def _level(scorer: HashedScorer, found: TreeCollisions, level: int) -> dict[str, Any]:
     """Sharing under one node's hash, measured and expected; and the pairs that meet in a bucket of the level's row.
 
-    All nodes of a level use one row of the table, and leaves above it use it, too: `load` is the number of pairs (node,
-    feature) per bucket. The root has no row.
+    All nodes of a level use one row of the table, and leaves above it use it, too; or all nodes share the only row.
+    `load` is the number of pairs (node, feature) per bucket. The root has no row.
     """
     d, m = scorer.n_features, scorer.n_buckets
-    own = scorer.level == level
-    leaves = scorer.level[scorer.leaf_of_class]
+    own = scorer.depth == level
+    leaves = scorer.depth[scorer.leaf_of_class]
     nodes = int(own.sum()) + int(np.count_nonzero(leaves < level))
+    if scorer.n_tables == 1:
+        nodes = int(scorer.operations_per_row())
     scored = level >= scorer.n_levels - scorer.n_tables
     return {
         "level": level,
@@ -158,3 +163,31 @@ def supports(rows: Rows) -> Iterable[Array]:
             yield np.unique(row.indices[row.data != 0])
         else:
             yield np.flatnonzero(row.to_array()[0])
+
+
+def sampled_collisions(scorer: HashedScorer) -> dict[str, float]:
+    """Mean share of features that share their bucket under a node's hash, and mean lost features of a class.
+
+    Of at most SAMPLED nodes and classes, evenly spaced, the root left out, each beside what ideal hashing expects.
+    """
+    d, m = scorer.n_features, scorer.n_buckets
+    counted = Collisions(np.arange(d), m)
+    scored = np.flatnonzero((scorer.parent >= 0) | (scorer.depth.max() == 0))
+    shared = [counted.under(int(seed))[0] for seed in scorer.node_seeds[_spread(scored)]]
+    classes = _spread(np.arange(scorer.n_outputs))
+    paths = [path_of(scorer, int(c)) for c in classes]
+    unrooted = [path[1:] if len(path) > 1 else path for path in paths]
+    lost = [int(np.count_nonzero(counted.mask(scorer.node_seeds[path]))) for path in unrooted]
+    return {
+        "collided": float(np.mean(shared)) / max(1, d),
+        "expected_collided": shared_expected(d, m),
+        "lost_features": float(np.mean(lost)),
+        "expected_lost_features": float(np.mean([lost_expected(d, m, len(path)) for path in unrooted])),
+    }
+
+
+def _spread(items: Array) -> Array:
+    """At most SAMPLED of the items, evenly spaced."""
+    places = np.unique(np.linspace(0, len(items) - 1, min(SAMPLED, len(items))).astype(np.int64))
+    spread: Array = items[places]
+    return spread

@@ -126,6 +126,14 @@ class HashedScorer:
         return max(1, self.n_levels - 1)
 
     @cached_property
+    def depth(self) -> Array:
+        """(n_nodes,) int32: nodes above each; its level, but where all levels share a table."""
+        depth = np.zeros(self.parent.size, np.int32)
+        for node, above in enumerate(self.parent.tolist()):
+            depth[node] = depth[above] + 1 if above >= 0 else 0
+        return depth
+
+    @cached_property
     def _layout(self) -> NodeLayout:
         top = self.n_levels - self.n_tables  # the level of the table's first row
         return NodeLayout.of(self.node_seeds, self.parent, self.level, self.leaf_of_class, top, self.n_tables)

@@ -17,7 +17,7 @@ from tasks.hashing.collisions import (
     shared_expected,
     tree_collisions,
 )
-from tasks.hashing.explain import Paths, explain_hash, explain_rows, path_of, supports
+from tasks.hashing.explain import Paths, explain_hash, explain_rows, path_of, sampled_collisions, supports
 from tasks.hashing.heshing import HashedScorer
 from tasks.rows import Csr, Dense, PqCodes
 from tasks.taxonomy import Taxonomy
@@ -182,3 +182,26 @@ def test_a_bound_beyond_all_numbers_is_infinite() -> None:
     told = explain_hash(HashedScorer.hierarchical(chain, 1, 100))
     assert told["lost"]["bound"] is None
     assert told["lost"]["mean"] == told["lost"]["expected"] == 100
+
+
+@pytest.mark.parametrize("kind", ["per-level", "shared", "flat"])
+def test_a_sample_of_few_nodes_is_all_of_them(kind: str) -> None:
+    """Fewer nodes than are sampled: the means are those of the definition, over paths without the root."""
+    nodes, d, m = taxonomy(), 60, 40
+    seeds = nodes.node_seeds
+    make = {"per-level": HashedScorer.hierarchical, "shared": HashedScorer.shared}
+    scorer = HashedScorer.flat(seeds[nodes.leaf_of_class], m, d) if kind == "flat" else make[kind](nodes, m, d)
+    found = sampled_collisions(scorer)
+    paths = [[leaf] if kind == "flat" else nodes_on_path(PARENT, leaf)[1:] for leaf in LEAVES]
+    scored = sorted({node for path in paths for node in path})
+
+    def shares(node: int) -> list[bool]:
+        buckets = [naive.bucket_and_sign(j, int(seeds[node]), m)[0] for j in range(d)]
+        return [buckets.count(bucket) > 1 for bucket in buckets]
+
+    assert found["collided"] == pytest.approx(np.mean([sum(shares(node)) / d for node in scored]))
+    lost = [sum(all(one) for one in zip(*(shares(node) for node in path), strict=True)) for path in paths]
+    assert found["lost_features"] == pytest.approx(np.mean(lost))
+    share = 1 - (1 - 1 / m) ** (d - 1)
+    assert found["expected_collided"] == pytest.approx(share)
+    assert found["expected_lost_features"] == pytest.approx(np.mean([d * share ** len(path) for path in paths]))
