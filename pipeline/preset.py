@@ -64,15 +64,15 @@ def plain_name(data: Path) -> str:
 def filled(name: str, dataset: Dataset, run_name: str, path: str) -> str:
     """A preset's text for a dataset."""
     levels = max(1, dataset.taxonomy.n_levels - 1) if dataset.taxonomy is not None else 1
-    share = SHARE * dataset.n_classes * dataset.n_features / levels
-    bits = max(1, math.floor(math.log2(max(share, 2))))
+    buckets = max(2, int(SHARE * dataset.n_classes * dataset.n_features / levels))
+    bits = math.floor(math.log2(buckets))
     most = min(dataset.n_features, max(1, dataset.split_counts["train"]))
     blanks = {
         "name": run_name,
         "path": json.dumps(path)[1:-1],
         "components": max(1, min(most // 2, MOST_COMPONENTS)),
-        "buckets": 1 << bits,
-        "all_buckets": levels << bits,
+        "buckets": buckets,
+        "all_buckets": levels * buckets,
         "bits": [bits + step for step in BITS_AROUND if 1 <= bits + step <= 26],
     }
     return Template(text_of(f"{name}.toml")).substitute(blanks)

@@ -67,8 +67,8 @@ class Wta(CodesEncoding):
     """Winner-take-all hashing: which of K features is largest."""
 
     kind: Literal["wta"]
-    empty: Literal["first", "none"] = Field(
-        "first", description='a sample of zeros has code 0 ("first", the paper) or none'
+    empty: Literal["none", "first"] = Field(
+        "none", description='a sample of zeros has no code, or code 0 as in the paper ("first")'
     )
 
 

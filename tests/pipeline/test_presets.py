@@ -1,0 +1,101 @@
+"""Presets: the papers' experiments on a dataset, by one command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pipeline.config import load_config
+from pipeline.preset import PRESETS, filled, plain_name
+from tests.pipeline.cli_caller import assert_refused, gaussian, labelgrove, succeeds, write_source
+
+TREE = "r\ta\nr\tb\na\tc0\na\tc1\na\tc2\nb\tc3\nb\tc4\nb\tc5\n"
+SERIAL = ("--scheduler", "serial")
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a dataset of six classes in two groups, and the current one."""
+    rows, labels = gaussian(300, 16, 6)
+    source, marks = write_source(tmp_path, rows, [f"c{label}" for label in labels])
+    (tmp_path / "tree.tsv").write_text(TREE)
+    succeeds("ingest", source, tmp_path / "some data.zarr", "--labels", marks, "--taxonomy", tmp_path / "tree.tsv")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def shorter(text: str) -> str:
+    """The config with fits of seconds in place of those that real data want."""
+    return text.replace("[[train]]\n", "[[train]]\nrounds = 1\nleast_rows = 100\n")
+
+
+def test_one_command_compares_heshing_with_every_baseline_of_its_paper(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipeline.preset.filled", lambda *given: shorter(filled(*given)))
+    said = succeeds("run", "hashing", "--data", "some data.zarr", *SERIAL)
+    names = [line.lstrip("* ").split()[0] for line in said.out.splitlines()[2:9]]
+    assert names == ["ovr", "msvm", "hie-svm", "tree-svm", "pca-ovr", "flat-hash", "heshing"]
+    found = json.loads((place / "runs" / "hashing-some-data" / "metrics.json").read_text())["models"]
+    asked = {"top1", "hier_err", "training_bytes", "peak_bytes", "train_seconds"}
+    assert {name: asked <= numbers.keys() for name, numbers in found.items()} == dict.fromkeys(names, True)
+    # what is held in training (SPECS 1.12): K d and a bias; scored nodes d; d d' + d + K (d' + 1); m; (T - 1) m
+    d, k, nodes, components, m = 16, 6, 8, 8, int(0.1 * 6 * 16 / 2)
+    assert {name: numbers["training_bytes"] / 4 for name, numbers in found.items()} == {
+        "ovr": k * (d + 1),
+        "msvm": k * (d + 1),
+        "hie-svm": nodes * d,
+        "tree-svm": nodes * (d + 1),
+        "pca-ovr": d * components + d + k * (components + 1),
+        "flat-hash": 2 * m,
+        "heshing": 2 * m,
+    }
+    again = succeeds("run", "hashing", "--data", "some data.zarr", *SERIAL)
+    assert "0 of 23 steps run" in again.err
+
+
+def test_retrieval_is_averaged_over_seeds(place: Path) -> None:
+    said = succeeds("run", "retrieval", "--data", "some data.zarr", *SERIAL)
+    lines = [line.split() for line in said.out.splitlines()]
+    groups = [line[:4] for line in lines if line[1:3] in (["64", "hashes"], ["256", "hashes"], ["512", "hashes"])]
+    assert groups == 2 * [
+        [f"{kind},", hashes, "hashes", "10"] for kind in ("wta", "dwta") for hashes in ("64", "256", "512")
+    ]
+    assert (place / "runs" / "retrieval-some-data" / "report-figures" / "precision-recall.csv").is_file()
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_is_planned_for_any_dataset(place: Path, name: str) -> None:
+    said = succeeds("run", name, "--data", "some data.zarr", "--dry-run", *SERIAL)
+    assert "train_" in said.out or "retrieve_" in said.out
+    config = load_config(place / f"{name}-some-data.toml")
+    assert config.dataset_path.samefile(place / "some data.zarr")
+    assert not (place / "runs").exists()
+
+
+def test_a_preset_that_was_edited_is_not_written_over(place: Path) -> None:
+    succeeds("run", "hash-bits", "--data", "some data.zarr", "--dry-run", *SERIAL)
+    path = place / "hash-bits-some-data.toml"
+    path.write_text(path.read_text() + "# mine\n")
+    by = ("run", "hash-bits", "--data", "some data.zarr", *SERIAL)
+    said = assert_refused(place, 2, "PresetChanged", str(path.name), by=by)
+    assert "labelgrove run hash-bits-some-data.toml" in said.err
+    succeeds("plan", path, *SERIAL)
+
+
+def test_what_is_no_preset_or_no_dataset_is_refused(place: Path) -> None:
+    said = assert_refused(place, 2, "UsageError", "hash-bits:", by=("run", "hasching", "--data", "some data.zarr"))
+    assert "no preset 'hasching'" in said.err
+    assert_refused(place, 2, "UsageError", "--data DATASET", by=("run", "hashing"))
+    assert_refused(place, 2, "DatasetMissing", "nothing.zarr", by=("run", "hashing", "--data", "nothing.zarr"))
+    assert labelgrove("run", "hashing", "--data", "some data.zarr", "--only", "nobody").code == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [("a/clinc 150.zarr", "clinc-150"), ("été", "t"), ("...", "data"), ("x" * 90, "x" * 40), ("a.b.zarr", "a-b")],
+)
+def test_names_of_datasets_become_names_of_runs(path: str, name: str) -> None:
+    assert plain_name(Path(path)) == name
