@@ -172,7 +172,7 @@ def _predict_files(
     reading: Mapping[str, Any],
 ) -> Predicted:
     accuracy = Accuracy(saved, tree_of_file(taxonomy, saved))
-    width, classes = saved.model.n_features, classes_of_model(saved)
+    width, classes = saved.n_features, classes_of_model(saved)
     source, known = open_rows(data, scratch / "spool", width, labels, classes, reading)
     parts: list[Path] = []
     for start, rows in source.slabs():
