@@ -62,6 +62,7 @@ VARIANTS = {
         Variant("dwta-R4", "dwta", range=4),
         Variant("dwta-R8", "dwta", range=8),
         Variant("dwta-R16", "dwta", range=16),
+        Variant("dwta-R64", "dwta", range=64),
         Variant("dwta-R1.75", "dwta", range=1.75),
         Variant("dwta-R4.25", "dwta", range=4.25),
         Variant("dwta-reach1", "dwta", reach=1),
