@@ -38,7 +38,7 @@ def rows_facts(run: RunConfig, dataset: Dataset) -> dict[str, RowsFacts]:
     """Of the dataset's own rows and of every encoding; parameters that the data do not allow are found elsewhere."""
     facts = {OWN_ROWS: _own(dataset)}
     for encoding in run.encode:
-        facts[encoding.name] = _encoded(encoding, facts[encoding.rows], dataset.block_rows)
+        facts[encoding.name] = _encoded(encoding, facts[encoding.rows], dataset)
     return facts
 
 
@@ -52,13 +52,14 @@ def _own(dataset: Dataset) -> RowsFacts:
     return RowsFacts("csr", width, nbytes, math.ceil(most / max(1, dataset.block_rows)))
 
 
-def _encoded(encoding: AnyEncoding, source: RowsFacts, block_rows: int) -> RowsFacts:
+def _encoded(encoding: AnyEncoding, source: RowsFacts, dataset: Dataset) -> RowsFacts:
+    block_rows = dataset.block_rows
     if isinstance(encoding, PqEncoding):
         width = source.n_features
         books = FLOAT_BYTES * width << encoding.bits
         return RowsFacts("pq", width, block_rows * (encoding.subquantizers or width), width, books)
     if isinstance(encoding, PcaEncoding):
-        kept = encoding.components
+        kept = encoding.kept(source.n_features, dataset.split_counts["train"])
         encoder = FLOAT_BYTES * source.n_features * (kept + 1)
         return RowsFacts("dense", kept, FLOAT_BYTES * kept * block_rows, kept, encoder)
     n_codes = code_count(encoding)

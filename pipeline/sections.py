@@ -11,6 +11,7 @@ Sweep = Annotated[  # taken apart before the config is validated (pipeline/sweep
     dict[str, list[int | float | str | bool]] | None,
     Field(exclude=True, description='one for each value: `sweep = { bits = [12, 14] }` with `name = "h-{bits}"`'),
 ]
+MOST_COMPONENTS = 64  # unless a number is given
 OWN_ROWS = "x"  # the dataset's own rows
 
 
@@ -52,7 +53,13 @@ class PcaEncoding(Encoding):
     """Principal components of the training rows: dense rows of fewer columns."""
 
     kind: Literal["pca"]
-    components: int = Field(64, ge=1, description="columns that are left")
+    components: int | None = Field(
+        None, ge=1, description="columns that are left; default: 64, or as many as there are features or training rows"
+    )
+
+    def kept(self, n_features: int, n_rows: int) -> int:
+        """Components of rows of so many features, learnt from so many rows."""
+        return self.components or max(1, min(MOST_COMPONENTS, n_features, n_rows))
 
 
 class CodesEncoding(Encoding):

@@ -31,10 +31,11 @@ FLOAT, DOUBLE = 4, 8  # bytes
 KEPT_BYTES = 2**29  # largest basis that is written between products
 
 
-def pca_params(encoding: PcaEncoding) -> PcaParams:
+def pca_params(encoding: PcaEncoding, n_features: int, n_rows: int) -> PcaParams:
     """The parameters that the section names, the others as they are by default."""
     known = PcaParams.__dataclass_fields__
-    return PcaParams(**{key: value for key, value in encoding.model_dump().items() if key in known})
+    given = {key: value for key, value in encoding.model_dump().items() if key in known}
+    return PcaParams(**{**given, "components": encoding.kept(n_features, n_rows)})
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,9 @@ class PcaStage(Stage):
     @classmethod
     def of(cls, encoding: PcaEncoding, facts: Facts) -> Self:
         """Raises ParamError for parameters out of range, and for more components than features or training rows."""
-        params, n_features = pca_params(encoding), facts.rows[encoding.rows].n_features
-        params.check(n_features, facts.dataset.split_counts["train"])
+        n_features, n_rows = facts.rows[encoding.rows].n_features, facts.dataset.split_counts["train"]
+        params = pca_params(encoding, n_features, n_rows)
+        params.check(n_features, n_rows)
         return cls(encoding, params, n_features)
 
     @property
