@@ -9,10 +9,11 @@ from typing import Any
 from pipeline.run_check import run_problems
 from pipeline.stages.publish import deterministic
 from pipeline.store import MANIFEST, RunFolder, file_digest, read_json, read_sealed
-from tasks.digest import combine, digest_text
-from tasks.io import blocks_of, load_rows, read_codebooks, rows_digest
+from tasks.digest import combine, digest_arrays, digest_text
+from tasks.io import blocks_of, facts_of, load_rows, read_codebooks, rows_digest
 from tasks.models.folder import verify_model
 from tasks.models.predictions import read_part
+from tasks.retrieval.neighbours import read_neighbours
 
 MEASURED = ("peak_bytes", "seconds")  # of the "run" part of metrics.json
 
@@ -20,8 +21,8 @@ MEASURED = ("peak_bytes", "seconds")  # of the "run" part of metrics.json
 def digests_of(run: Path) -> dict[str, str]:
     """Name of the artefact -> digest of its content, decoded again from the files.
 
-    Covers what every step says it made, codes and codebooks, models (content, and weights byte for byte), decoded
-    predictions, and metrics.json without what is measured.
+    Covers what every step says it made, encoded rows and what encodes them, neighbours, models (content, and weights
+    byte for byte), decoded predictions, and metrics.json without what is measured.
     """
     folder, manifest = RunFolder(run), read_sealed(run / MANIFEST)
     found = {}
@@ -30,10 +31,13 @@ def digests_of(run: Path) -> dict[str, str]:
         assert done is not None, f"{name} is in the manifest and not finished"
         found[f"step {name}"] = done.digest
         found[f"results of {name}"] = _text(done.results)
-        store = folder.step_folder(name, step["fingerprint"]) / "rows.zarr"
-        if store.is_dir():
-            codes = [rows_digest(load_rows(block)) for block in blocks_of(str(store))]
-            found[f"codes of {name}"] = combine([*codes, digest_text(str(read_codebooks(str(store)).tobytes()))])
+        place = folder.step_folder(name, step["fingerprint"])
+        if (place / "rows.zarr").is_dir():
+            found[f"rows of {name}"] = _rows(str(place / "rows.zarr"))
+        for encoder in sorted(place.glob("encoder/*")):
+            found[f"{encoder.name} of {name}"] = file_digest(encoder)
+        for neighbours in place.glob("neighbours.parquet"):
+            found[f"neighbours of {name}"] = read_neighbours(neighbours).digest()
     for model in sorted((run / "models").iterdir()):
         found[f"model {model.name}"] = verify_model(model)
         found[f"weights of {model.name}"] = file_digest(model / "weights.safetensors")
@@ -43,6 +47,13 @@ def digests_of(run: Path) -> dict[str, str]:
     found["metrics of models"] = _text(deterministic(metrics["models"]))
     found["metrics of the run"] = _text({k: v for k, v in metrics["run"].items() if k not in MEASURED})
     return found
+
+
+def _rows(store: str) -> str:
+    """All blocks of an encoding, and the codebooks of one that has them."""
+    blocks = [rows_digest(load_rows(block)) for block in blocks_of(store)]
+    books = [digest_arrays(read_codebooks(store))] if facts_of(store).body == "pq" else []
+    return combine([*blocks, *books])
 
 
 def _text(value: Any) -> str:
