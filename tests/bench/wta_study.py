@@ -2,7 +2,7 @@
 
     python tests/bench/wta_study.py ROWS LABELS OUT.json [--test-rows T --test-labels L] [--classes 30] [--train 100]
         [--validation 30] [--test 50] [--seeds 5] [--windows 4] [--hashes 500 5000] [--retrieval 64 256 512]
-        [--variants wta dwta ...] [--groups GROUPS.npy] [--check] [--centre]
+        [--variants wta dwta ...] [--check] [--centre]
 
 ROWS is .npz (SciPy CSR) or .npy (dense), LABELS .npy of integers. Seed s draws the classes, the rows and windows, so
 all variants of a seed see the same rows and windows, and differences are taken within seeds: their 95 % interval is
@@ -230,9 +230,9 @@ def checked(sample: Sample, name: str, hashes: int, window: int, seed: int) -> I
     codes, _, empty = encode(VARIANTS[name], sample.rows, hashes, window, seed)
     rows = OneHot(codes, int(codes[codes != sample_sentinel(codes)].max()) + 1)
     train, y = rows.part(0, sample.n_train), sample.labels[: sample.n_train]
-    splits = [sample.validation, sample.test]
+    splits, scale = [sample.validation, sample.test], float(train.squared_norms().mean())
     for learner, work in (("sgd", sgd_accuracies), ("linear-svc", svc_accuracies)):
-        found = np.array([work(train, y, rows, sample.labels, splits, c / hashes) for c in GRID])
+        found = np.array([work(train, y, rows, sample.labels, splits, c / scale) for c in GRID])
         value, c = chosen_accuracy(found)
         yield Record(f"accuracy-{learner}", name, window, hashes, seed, value, c, empty)
 
@@ -252,7 +252,7 @@ def sgd_accuracies(train: OneHot, y: Array, rows: OneHot, labels: Array, splits:
 
 
 def svc_accuracies(train: OneHot, y: Array, rows: OneHot, labels: Array, splits: list[slice], c: float) -> list[float]:
-    model = LinearSVC(C=c, intercept_scaling=float(np.sqrt(rows.codes.shape[1]))).fit(_scipy(train), y)
+    model = LinearSVC(C=c, intercept_scaling=float(np.sqrt(train.squared_norms().mean()))).fit(_scipy(train), y)
     return [float(model.score(_scipy(rows.part(s.start, s.stop)), labels[s])) for s in splits]
 
 
@@ -310,7 +310,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("rows", "labels", "out"):
         parser.add_argument(name, type=Path)
-    for name in ("test-rows", "test-labels", "groups"):
+    for name in ("test-rows", "test-labels"):
         parser.add_argument(f"--{name}", type=Path, default=None)
     for name, default in (("classes", 30), ("train", 100), ("validation", 30), ("test", 50), ("seeds", 5)):
         parser.add_argument(f"--{name}", type=int, default=default)
@@ -324,15 +324,8 @@ def arguments() -> argparse.Namespace:
 
 
 def read(options: argparse.Namespace) -> Data:
-    """The files that are named; `groups` (n_classes,) gives each label another, -1 leaves its rows out."""
-    matrix, labels = load(options.rows, options.labels)
     test, test_labels = load(options.test_rows, options.test_labels) if options.test_rows else (None, None)
-    if options.groups is not None:
-        groups = np.load(options.groups)
-        labels = groups[labels]
-        test_labels = groups[test_labels] if test_labels is not None else None
-    keep = labels >= 0
-    return Data(matrix[keep], labels[keep], test, test_labels)
+    return Data(*load(options.rows, options.labels), test, test_labels)
 
 
 def study(options: argparse.Namespace) -> list[Record]:
