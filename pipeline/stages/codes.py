@@ -6,12 +6,12 @@ import time
 from dataclasses import dataclass
 from typing import Any, Self
 
-from pipeline.config import OWN_ROWS, Dwta, Wta
-from pipeline.stage import CARD_BYTES, ENCODER, FILE_BYTES, ROWS_STORE, Estimate, Facts, Made, Stage, Work, encode_step
+from pipeline.config import Dwta, Wta
+from pipeline.stage import CARD_BYTES, ENCODER, FILE_BYTES, ROWS_STORE, Estimate, Facts, Made, Work
+from pipeline.stages.encoding import EncodeStage, marks_folder
 from pipeline.stages.train import MEGABYTE
 from tasks.digest import combine, digest_arrays
 from tasks.errors import ArtefactError
-from tasks.files import disk_room
 from tasks.hashing.code_blocks import CodeReport, encode_codes_block_once
 from tasks.hashing.code_rows import SLICE_BYTES, CodeHash
 from tasks.hashing.windows import check_window
@@ -32,7 +32,7 @@ def code_params(encoding: Wta | Dwta, run_seed: int) -> CodeParams:
 
 
 @dataclass(frozen=True)
-class CodesStage(Stage):
+class CodesStage(EncodeStage):
     """Codes of all rows; their windows are drawn from the seed on every worker, never sent."""
 
     encoding: Wta | Dwta
@@ -46,21 +46,6 @@ class CodesStage(Stage):
         check_window(params.window, n_features)
         return cls(encoding, n_features)
 
-    @property
-    def name(self) -> str:
-        return encode_step(self.encoding.name)
-
-    def settings(self) -> dict[str, Any]:
-        return self.encoding.model_dump(mode="json")
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return () if self.encoding.rows == OWN_ROWS else (encode_step(self.encoding.rows),)
-
-    @property
-    def reads_rows(self) -> bool:
-        return True
-
     def estimate(self, facts: Facts) -> Estimate:
         dataset, encoding = facts.dataset, self.encoding
         codes = facts.rows[encoding.name].block_bytes
@@ -73,9 +58,7 @@ class CodesStage(Stage):
     def run(self, work: Work) -> Made:
         started = time.perf_counter()
         params = code_params(self.encoding, work.seed)
-        marks = work.folder / "progress" / "blocks"
-        with disk_room(str(marks), 0):
-            marks.mkdir(parents=True, exist_ok=True)
+        marks = marks_folder(work)
         store, n_rows = str(work.folder / ROWS_STORE), work.dataset.n_rows
         if not begun(store, n_rows, params):
             create_onehot(store, n_rows, params.hashes, work.dataset.block_rows, params.dtype.name, params.n_codes)

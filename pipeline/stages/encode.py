@@ -6,18 +6,18 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
-from pipeline.config import OWN_ROWS, PqEncoding
+from pipeline.config import PqEncoding
 from pipeline.oracles import keep, load_kept
 from pipeline.pool import Pool
-from pipeline.stage import CARD_BYTES, FILE_BYTES, ROWS_STORE, Estimate, Facts, Made, Stage, Work, encode_step
+from pipeline.stage import CARD_BYTES, FILE_BYTES, ROWS_STORE, Estimate, Facts, Made, Work
+from pipeline.stages.encoding import EncodeStage, marks_folder
 from pipeline.stages.train import MEGABYTE
 from tasks.digest import combine, digest_arrays
 from tasks.errors import ArtefactError
-from tasks.files import disk_room
 from tasks.io import Block, create_codes, facts_of, read_codebooks
 from tasks.quantize.blocks import (
     SLICE_BYTES,
@@ -38,7 +38,7 @@ FIRST_ROWS = 8  # rows per centroid among which the first centroids are chosen
 
 
 @dataclass(frozen=True)
-class PqStage(Stage):
+class PqStage(EncodeStage):
     """Codebooks on a seeded sample of the training rows, then one byte per sub-vector of every row."""
 
     encoding: PqEncoding
@@ -54,21 +54,6 @@ class PqStage(Stage):
         params.check_rows(facts.dataset.split_counts["train"])
         return cls(encoding, params, n_features)
 
-    @property
-    def name(self) -> str:
-        return encode_step(self.encoding.name)
-
-    def settings(self) -> dict[str, Any]:
-        return self.encoding.model_dump(mode="json")
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return () if self.encoding.rows == OWN_ROWS else (encode_step(self.encoding.rows),)
-
-    @property
-    def reads_rows(self) -> bool:
-        return True
-
     def estimate(self, facts: Facts) -> Estimate:
         dataset = facts.dataset
         books = 4 * self.n_features * self.params.n_centroids
@@ -82,12 +67,9 @@ class PqStage(Stage):
 
     def run(self, work: Work) -> Made:
         started = time.perf_counter()
-        progress = work.folder / "progress"
-        marks = progress / "blocks"
-        with disk_room(str(marks), 0):
-            marks.mkdir(parents=True, exist_ok=True)
+        marks = marks_folder(work)
         sources = work.blocks(self.encoding.rows)
-        codebooks = self._codebooks(work, progress)
+        codebooks = self._codebooks(work, marks.parent)
         store = str(work.folder / ROWS_STORE)
         n_rows, block_rows = work.dataset.n_rows, work.dataset.block_rows
         if not begun(store, n_rows, codebooks):

@@ -10,10 +10,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from pipeline.config import OWN_ROWS, PcaEncoding
+from pipeline.config import PcaEncoding
 from pipeline.oracles import keep, load_kept
 from pipeline.pool import Pool
-from pipeline.stage import CARD_BYTES, ENCODER, FILE_BYTES, ROWS_STORE, Estimate, Facts, Made, Stage, Work, encode_step
+from pipeline.stage import CARD_BYTES, ENCODER, FILE_BYTES, ROWS_STORE, Estimate, Facts, Made, Work
+from pipeline.stages.encoding import EncodeStage, marks_folder
 from pipeline.stages.train import MEGABYTE
 from tasks.digest import combine, digest_arrays
 from tasks.errors import ArtefactError
@@ -21,7 +22,6 @@ from tasks.features.blocks import EncodedRows, encode_block, make_spans, moments
 from tasks.features.pca import EXACT_FEATURES, SUM_BYTES, PcaParams, fit_components
 from tasks.features.pca_encoder import PcaEncoder
 from tasks.features.statistics import SLICE_BYTES, Moments
-from tasks.files import disk_room
 from tasks.io import Block, create_dense, facts_of
 from tasks.models.encoder_folder import save_encoder
 from tasks.rows.base import Array
@@ -39,7 +39,7 @@ def pca_params(encoding: PcaEncoding, n_features: int, n_rows: int) -> PcaParams
 
 
 @dataclass(frozen=True)
-class PcaStage(Stage):
+class PcaStage(EncodeStage):
     """Mean and components of the training rows, then every row centred and projected."""
 
     encoding: PcaEncoding
@@ -53,21 +53,6 @@ class PcaStage(Stage):
         params = pca_params(encoding, n_features, n_rows)
         params.check(n_features, n_rows)
         return cls(encoding, params, n_features)
-
-    @property
-    def name(self) -> str:
-        return encode_step(self.encoding.name)
-
-    def settings(self) -> dict[str, Any]:
-        return self.encoding.model_dump(mode="json")
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return () if self.encoding.rows == OWN_ROWS else (encode_step(self.encoding.rows),)
-
-    @property
-    def reads_rows(self) -> bool:
-        return True
 
     def estimate(self, facts: Facts) -> Estimate:
         dataset, width = facts.dataset, self.params.components
@@ -93,11 +78,8 @@ class PcaStage(Stage):
 
     def run(self, work: Work) -> Made:
         started = time.perf_counter()
-        progress = work.folder / "progress"
-        marks = progress / "blocks"
-        with disk_room(str(marks), 0):
-            marks.mkdir(parents=True, exist_ok=True)
-        encoder, ratios = self._learnt(work, progress)
+        marks = marks_folder(work)
+        encoder, ratios = self._learnt(work, marks.parent)
         tensors = encoder.tensors()
         store, sources = str(work.folder / ROWS_STORE), work.blocks(self.encoding.rows)
         n_rows, width = work.dataset.n_rows, self.params.components
