@@ -44,7 +44,10 @@ def _values(group: Repeats, numbers: Numbers, key: str) -> Iterator[float]:
 
 
 def _share(values: Sequence[float]) -> str:
-    return percent(math.fsum(values) / len(values)) if values else "-"
+    if not values:
+        return "-"
+    mean = math.fsum(values) / len(values)
+    return f"{100 * mean:.3f} %" if 0.99 < mean < 1 else percent(mean)  # of text, nearly all are zeros
 
 
 def _spread(values: Sequence[float]) -> str:
