@@ -256,6 +256,9 @@ def retrieve(
     ] = None,
     split: Annotated[str | None, typer.Option(help="of the dataset: test or validation; default: test")] = None,
     top: Annotated[int, typer.Option(help="training rows per query")] = 10,
+    distance: Annotated[
+        str, typer.Option(help="hamming: codes that differ; present: in proportion to those that not both rows lack")
+    ] = "hamming",
     scheduler: Annotated[str | None, typer.Option("--scheduler", help="as for `run`; default: this process")] = None,
     runs: Runs = None,
     format: Annotated[
@@ -280,6 +283,7 @@ def retrieve(
         labels=labels,
         split=split,
         top=top,
+        distance=distance,
         scheduler=scheduler,
         runs=runs,
         format=format,

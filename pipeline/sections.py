@@ -228,6 +228,9 @@ class RetrieveSection(Section):
     sweep: Sweep = None
     rows: str = Field(description="an encoding of kind wta or dwta")
     top: int = Field(10, ge=0, description="training rows kept per query; 0 for the curve alone")
+    distance: Literal["hamming", "present"] = Field(
+        "hamming", description="codes that differ; or in proportion to those that not both rows lack"
+    )
     queries: Literal["test", "validation"] = Field("test", description="rows that are looked up")
 
 

@@ -29,7 +29,7 @@ from tasks.models.encoder import Encoder
 from tasks.models.predictions import part_name
 from tasks.models.selection import Selection
 from tasks.retrieval.blocks import RetrievalReport, retrieve_block
-from tasks.retrieval.candidates import Candidates
+from tasks.retrieval.candidates import HAMMING, PRESENT, Candidates
 from tasks.retrieval.neighbours import join_neighbours
 from tasks.rows import OneHot, Rows
 from tasks.rows.base import Array
@@ -56,6 +56,7 @@ def retrieve(
     labels: str | None = None,
     split: str | None = None,
     top: int = 10,
+    distance: str = HAMMING,
     scheduler: str | None = None,
     runs: Path | None = None,
     format: str | None = None,
@@ -67,12 +68,15 @@ def retrieve(
     run, rows            a run folder or its config; the name of an encoding of kind wta or dwta that is finished there
     queries              files of rows as for `ingest`; None: the rows of the dataset's `split` ("test")
     labels, format, index_base  of files only
+    distance             "hamming", or "present": in proportion to the codes that not both rows lack
     Where labels are known, a table goes to stdout and its numbers with the whole curve to OUTPUT.metrics.json.
     raises               OutputExists, RunMissing, UsageError, the errors of the run folder, of rows and of labels
     """
     output = output_place(output, force)
     if top < 1:
         raise UsageError(f"--top {top}: expected a whole number >= 1", "--top")
+    if distance not in (HAMMING, PRESENT):
+        raise UsageError(f"--distance {distance!r}: expected one of {HAMMING}, {PRESENT}", "--distance")
     asked: dict[str, Any] = {"--split": split, "--labels": labels, "--format": format, "--index-base": index_base}
     _refuse_idle(queries, asked)
     found = find_run(run, runs)
@@ -84,13 +88,20 @@ def retrieve(
             wanted = _of_dataset(codes, split or "test")
         else:
             wanted = _of_files(codes, queries, labels, {"fmt": format, "index_base": index_base}, scratch.absolute())
-        report = _retrieve(codes, wanted, top, scratch.absolute(), scheduler or "serial")
+        candidates = Candidates(codes.store, codes.dataset.path, distance)
+        report = _retrieve(candidates, wanted, top, scratch.absolute(), scheduler or "serial")
         joined = scratch / "joined.parquet"
         metadata = {"codes": codes.digest, "dataset": codes.dataset.digest}
         join_neighbours([scratch / part_name(block.index) for block in wanted.blocks], joined, metadata, report.digests)
         put_in_place(joined, output)
     sys.stderr.write(f"{output}: {report.queries:,} queries, {human_bytes(output.stat().st_size)}\n")
-    about = {"run": str(found.folder.path), "rows": rows, "codes": codes.digest, "data": queries or codes.dataset.path}
+    about = {
+        "run": str(found.folder.path),
+        "rows": rows,
+        "distance": distance,
+        "codes": codes.digest,
+        "data": queries or codes.dataset.path,
+    }
     _tell(report, wanted.name, output, about)
     return report.queries
 
@@ -150,10 +161,10 @@ def _encoded(rows: Rows, encoders: Sequence[Encoder]) -> OneHot:
 # ---- ranking -----------------------------------------------------------------------------------------------------
 
 
-def _retrieve(codes: RunCodes, wanted: Queries, top: int, scratch: Path, scheduler: str) -> RetrievalReport:
+def _retrieve(candidates: Candidates, wanted: Queries, top: int, scratch: Path, scheduler: str) -> RetrievalReport:
     profile = profile_of(None, scheduler)
     memory = MemoryPlan(0, WorkerSettings().cache_bytes, 0, profile.threads)
-    shared = (Candidates(codes.store, codes.dataset.path), wanted.selection, top, str(scratch))
+    shared = (candidates, wanted.selection, top, str(scratch))
     with open_pool(profile, memory, RunFolder(scratch), View()) as pool:
         report: RetrievalReport = pool.sum(retrieve_block, wanted.blocks, *shared, name="retrieve_rows")
     return report

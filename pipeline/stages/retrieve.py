@@ -110,7 +110,8 @@ class RetrieveStage(Stage):
             with disk_room(str(folder), 0):
                 folder.mkdir(parents=True, exist_ok=True)
         blocks = split_blocks(dataset, work.blocks(section.rows), section.queries)
-        candidates = Candidates(str(work.folders[encode_step(section.rows)] / ROWS_STORE), dataset.path)
+        store = str(work.folders[encode_step(section.rows)] / ROWS_STORE)
+        candidates = Candidates(store, dataset.path, section.distance)
         selection = Selection(dataset.path, SPLITS.index(section.queries))
         shared = (candidates, selection, section.top, str(parts), str(marks))
         report: RetrievalReport = work.pool.sum(retrieve_block_once, blocks, *shared, name=self.name)

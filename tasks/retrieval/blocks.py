@@ -60,7 +60,7 @@ def retrieve_block(
     if len(selected.index) != block.n_rows:
         queries = queries[selected.index]
     start = time.perf_counter()
-    ranked = rank(queries, selected.labels, candidates, top)
+    ranked = rank(queries, selected.labels, candidates, top, candidates.measure)
     seconds = time.perf_counter() - start
     found = Neighbours(selected.row_ids, selected.labels, *candidates.describe(ranked.rows), distances=ranked.distances)
     digest = write_neighbours(Path(target_dir) / part_name(block.index), found)

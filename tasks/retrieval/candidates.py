@@ -13,6 +13,8 @@ from tasks.io import blocks_of, read_labels, read_row_ids, read_rows, read_split
 from tasks.models.selection import TRAIN
 from tasks.rows.base import Array, Rows
 
+HAMMING, PRESENT = "hamming", "present"
+
 
 class NoCodes(ArtefactError):
     """Rows that are no codes, or codes of another definition than those that they are compared with."""
@@ -44,10 +46,12 @@ class Candidates:
 
     store    path of the rows store
     dataset  path of the dataset whose rows it encodes, in its order: knows split, labels and source rows
+    measure  HAMMING: how many codes differ; PRESENT: the same, in proportion to the codes that not both rows lack
     """
 
     store: str
     dataset: str
+    measure: str = HAMMING
 
     def parts(self) -> Iterator[CodedRows]:
         """The training rows of one block after the other, from this process's cache when it has them."""

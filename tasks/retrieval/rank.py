@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tasks.retrieval.candidates import Coded, CodedRows, NoCodes
+from tasks.retrieval.candidates import HAMMING, PRESENT, Coded, CodedRows, NoCodes
 from tasks.retrieval.curve import CurveSums, count_distances, sum_over_queries
 from tasks.retrieval.hamming import SEGMENT, fill_distances
+from tasks.retrieval.missing import missing, scale_to_present
 from tasks.retrieval.nearest import Nearest, room_of
 from tasks.rows.base import Array
 
@@ -39,10 +40,11 @@ def queries_at_once(n_hashes: int, top: int) -> int:
     return max(1, QUERIES_BYTES // (16 * (n_hashes + 1) + 8 * room_of(top)))
 
 
-def rank(queries: Array, labels: Array, candidates: Coded, top: int) -> Ranked:
-    """Rank the candidates for each query by Hamming distance.
+def rank(queries: Array, labels: Array, candidates: Coded, top: int, measure: str = HAMMING) -> Ranked:
+    """Rank the candidates for each query by distance.
 
     queries  (n_queries, n_hashes) codes; labels (n_queries,) int32, -1 where not known
+    measure  HAMMING, or PRESENT: in proportion to the codes that not both rows lack
     raises   NoCodes, and the errors of `read_rows`
     """
     n_queries, n_hashes = queries.shape
@@ -51,7 +53,7 @@ def rank(queries: Array, labels: Array, candidates: Coded, top: int) -> Ranked:
     step = queries_at_once(n_hashes, top)
     for start in range(0, n_queries, step):
         some = slice(start, start + step)
-        scan = Scan(np.ascontiguousarray(queries[some]), labels[some], top)
+        scan = Scan(np.ascontiguousarray(queries[some]), labels[some], top, measure)
         met = scan.all_of(candidates)
         sums = scan.add_to(sums)
         found = scan.nearest.found()
@@ -65,8 +67,9 @@ def rank(queries: Array, labels: Array, candidates: Coded, top: int) -> Ranked:
 class Scan:
     """Some queries on their way past the candidates."""
 
-    def __init__(self, queries: Array, labels: Array, top: int) -> None:
+    def __init__(self, queries: Array, labels: Array, top: int, measure: str) -> None:
         n_queries, n_hashes = queries.shape
+        self.missing = missing(queries) if measure == PRESENT else None
         self.queries, self.labels = queries, labels.astype(np.int32)
         self.nearest = Nearest(n_queries, top)
         known = n_queries if (labels >= 0).any() else 0
@@ -105,6 +108,8 @@ class Scan:
             queries = self.queries[first : first + TILE_QUERIES]
             distances = self.distances[: len(queries), : len(codes)]
             fill_distances(queries, codes, distances)
+            if self.missing is not None:
+                scale_to_present(self.missing[first : first + TILE_QUERIES], missing(codes), distances)
             yield first, distances
 
     def add_to(self, sums: CurveSums) -> CurveSums:

@@ -11,6 +11,19 @@ def distances(queries: np.ndarray, codes: np.ndarray) -> list[list[int]]:
     return [[sum(int(a != b) for a, b in zip(query, row, strict=True)) for row in codes] for query in queries]
 
 
+def present_distances(queries: np.ndarray, codes: np.ndarray, sentinel: int) -> list[list[int]]:
+    """round(n * differing / not missing in both), halves up; 0 where everything is missing in both."""
+    found = []
+    for query in queries:
+        line = []
+        for row in codes:
+            pairs = [(a, b) for a, b in zip(query, row, strict=True) if not a == b == sentinel]
+            share = sum(int(a != b) for a, b in pairs) / len(pairs) if pairs else 0.0
+            line.append(int(np.floor(len(query) * share + 0.5 + 1e-9)))
+        found.append(line)
+    return found
+
+
 def nearest(of_query: list[int], rows: list[int], top: int) -> list[tuple[int, int]]:
     """(distance, row) of the nearest rows of one query: by distance, then by row."""
     return sorted(zip(of_query, rows, strict=True))[:top]

@@ -92,11 +92,14 @@ def codes_of(folder: Path, encoding: str) -> dict[int, np.ndarray]:
     return dict(zip(read_row_ids(str(folder / "d.zarr"), 0, 120).tolist(), codes, strict=True))
 
 
-def assert_neighbours(path: Path, codes: dict[int, np.ndarray], queries: list[int], train: list[int], top: int) -> None:
+def assert_neighbours(
+    path: Path, codes: dict[int, np.ndarray], queries: list[int], train: list[int], top: int, present: bool = False
+) -> None:
     """Row by row against the definition; ties go to the row stored first."""
     found = read_neighbours(path)
     assert found.row.tolist() == queries
-    distances = naive.distances(np.array([codes[q] for q in queries]), np.array([codes[r] for r in train]))
+    asked, among = np.array([codes[q] for q in queries]), np.array([codes[r] for r in train])
+    distances = naive.present_distances(asked, among, 255) if present else naive.distances(asked, among)
     best = [naive.nearest(of_query, list(range(len(train))), top) for of_query in distances]
     assert found.distances.tolist() == [[distance for distance, _ in of_query] for of_query in best]
     assert found.neighbours.tolist() == [[train[place] for _, place in of_query] for of_query in best]
@@ -146,6 +149,21 @@ def test_the_command_ranks_as_the_run_has_ranked(made: Path) -> None:
     assert numbers["curve"] == done.results["curve"]
     assert said.out.splitlines()[0].split("  ")[-1] == "precision at 4"
     assert said.out.splitlines()[1].startswith("test")
+
+
+def test_codes_that_neither_row_has_may_be_left_out(made: Path) -> None:
+    """of-pq are codes of wta: an empty sample has none."""
+    codes, of = codes_of(made, "of-pq"), splits(made)
+    succeeds("retrieve", made / "runs" / "t", "of-pq", "-o", made / "n.parquet", "--top", 5, "--distance", "present")
+    assert_neighbours(made / "n.parquet", codes, of["test"], of["train"], 5, present=True)
+    config = (made / "c.toml").read_text().replace("top = 0", 'top = 5\ndistance = "present"')
+    (made / "c.toml").write_text(config)
+    succeeds("run", made / "c.toml", "--scheduler", "serial")
+    assert_neighbours(
+        made / "runs" / "t" / "neighbours" / "curve.parquet", codes, of["validation"], of["train"], 5, present=True
+    )
+    refused = ("retrieve", made / "runs" / "t", "codes", "-o", made / "o.parquet", "--distance", "manhattan")
+    assert_refused(made, 2, "UsageError", "--distance", "hamming, present", by=refused)
 
 
 @pytest.mark.parametrize("encoding", ["codes", "of-pq"])

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score
 
+from tasks.hashing.code_rows import CodeHash
+from tasks.hashing.wta import CodeParams
 from tasks.retrieval import rank as ranking
 from tasks.retrieval.curve import CurveSums, count_distances, sum_over_queries
 from tasks.retrieval.hamming import RUN, SEGMENT, hamming_distances
+from tasks.retrieval.missing import missing, scale_to_present
 from tasks.retrieval.nearest import Nearest, room_of
+from tasks.rows import Dense
 from tests.naive import retrieval as naive
 
 WIDTHS = [1, 2, 63, RUN - 1, RUN, RUN + 1, 2 * RUN + 44]
@@ -148,3 +153,50 @@ def test_queries_that_meet_the_candidates_together_are_bounded() -> None:
         together = ranking.queries_at_once(n_hashes, top)
         held = together * (16 * (n_hashes + 1) + 8 * room_of(top))
         assert together == 1 or held <= ranking.QUERIES_BYTES
+
+
+# ---- what neither row has ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", sorted(SENTINELS))
+@pytest.mark.parametrize("n_hashes", WIDTHS)
+@pytest.mark.parametrize("seed", range(2))
+def test_what_neither_row_has_is_left_out(dtype: str, n_hashes: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    queries, codes = some_codes(rng, (5, n_hashes), dtype), some_codes(rng, (7, n_hashes), dtype)
+    for rows in (queries, codes):
+        rows[rng.random(rows.shape) < 0.6] = SENTINELS[dtype]
+        rows[0] = SENTINELS[dtype]
+    distances = hamming_distances(queries, codes)
+    scale_to_present(missing(queries), missing(codes), distances)
+    assert distances.tolist() == naive.present_distances(queries, codes, SENTINELS[dtype])
+    assert distances[0, 0] == 0
+    assert distances[0, 1:].tolist() == [n_hashes if (row != SENTINELS[dtype]).any() else 0 for row in codes[1:]]
+
+
+def test_where_nothing_is_missing_nothing_changes() -> None:
+    rng = np.random.default_rng(3)
+    queries, codes = some_codes(rng, (4, 300), "uint8"), some_codes(rng, (6, 300), "uint8")
+    distances = hamming_distances(queries, codes)
+    scaled = distances.copy()
+    scale_to_present(missing(queries), missing(codes), scaled)
+    np.testing.assert_array_equal(scaled, distances)
+
+
+def test_plain_codes_so_compared_estimate_what_densified_ones_do() -> None:
+    """k_good of two sparse rows, exactly by enumeration of all windows, within five standard errors (SPECS 2.3)."""
+    first, second, window, hashes = np.zeros(12, np.float32), np.zeros(12, np.float32), 3, 20_000
+    first[[0, 2, 5, 6]], second[[0, 2, 5, 9]] = [3, 1, 2, 4], [3, 2, 1, 4]
+    good = both = 0
+    for sample in itertools.permutations(range(12), window):
+        a, b = first[list(sample)], second[list(sample)]
+        if a.any() or b.any():
+            both += 1
+            good += bool(a.any() and b.any() and a.argmax() == b.argmax())
+    params = CodeParams("wta", hashes, window, empty="none", seed=1)
+    codes, _ = CodeHash.drawn(params, 12).codes(Dense(np.stack([first, second])))
+    distances = hamming_distances(codes[:1], codes[1:])
+    scale_to_present(missing(codes[:1]), missing(codes[1:]), distances)
+    k_good, counted = good / both, int((~((codes[0] == 255) & (codes[1] == 255))).sum())
+    error = np.sqrt(k_good * (1 - k_good) / counted)
+    assert 1 - distances[0, 0] / hashes == pytest.approx(k_good, abs=5 * error)
