@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
 from pipeline.config import OWN_ROWS, RunConfig
@@ -12,7 +13,7 @@ from tasks.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Of a config's models: those of `only`, or all; without those of `skip`."""
+    """Of a config's models: those of `only`, or all; without those of `skip`. In both * stands for anything."""
 
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
@@ -26,7 +27,7 @@ class Choice:
         return bool(self.only or self.skip)
 
     def wants(self, name: str) -> bool:
-        return (not self.only or name in self.only) and name not in self.skip
+        return (not self.only or _named(name, self.only)) and not _named(name, self.skip)
 
     def words(self) -> list[str]:
         """As typed: --only tree --skip ovr."""
@@ -38,13 +39,18 @@ class Choice:
         names = [learner.name for learner in run.train]
         listed = f"models of the config: {', '.join(names) or 'none'}"
         for option, given in (("--only", self.only), ("--skip", self.skip)):
-            for name in given:
-                if name not in names:
-                    raise UsageError(f"no model is called {name!r}", option, listed)
+            for pattern in given:
+                if not any(_named(name, (pattern,)) for name in names):
+                    raise UsageError(f"no model is called {pattern!r}", option, listed)
         found = [name for name in names if self.wants(name)]
         if self and not found:
             raise UsageError("no model is left", " ".join(self.words()), listed)
         return found
+
+
+def _named(name: str, patterns: Iterable[str]) -> bool:
+    """Whether a name is one of these, in which * stands for anything."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 EVERYTHING = Choice()

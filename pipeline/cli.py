@@ -50,10 +50,16 @@ RunPath = Annotated[
     Path, typer.Argument(metavar="RUN", help="a run folder, runs/NAME, or the config's TOML file", show_default=False)
 ]
 Only = Annotated[
-    list[str] | None, typer.Option("--only", help="train this model only (and --only another)", metavar="MODEL")
+    list[str] | None,
+    typer.Option(
+        "--only", help="train this model only (and --only another); 'heshing-*' names several", metavar="MODEL"
+    ),
 ]
 Skip = Annotated[
-    list[str] | None, typer.Option("--skip", help="do not train this model (and --skip another)", metavar="MODEL")
+    list[str] | None,
+    typer.Option(
+        "--skip", help="do not train this model (and --skip another); 'heshing-*' names several", metavar="MODEL"
+    ),
 ]
 
 
@@ -206,7 +212,7 @@ def predict(
         str | None, typer.Option(help="labels of the rows of files, as for `ingest`: prints how many are right")
     ] = None,
     taxonomy: Annotated[
-        str | None, typer.Option(help="with --labels, as for `ingest`: prints hierarchical error, too")
+        str | None, typer.Option(help="as for `ingest`: hierarchical error is measured on it (files: with --labels)")
     ] = None,
     top: Annotated[int, typer.Option(help="classes per row")] = 5,
     split: Annotated[str | None, typer.Option(help="of a dataset: train, validation, test; default: all rows")] = None,

@@ -162,15 +162,17 @@ def hash_text(found: dict[str, Any]) -> str:
         paths.append([str(entry["path"]), f"{entry['classes']:,}", *sums, _number(entry["expected_without_root"])])
     each = " a level" if found["n_tables"] > 1 else ""
     size = f"{found['n_features']:,} features in {found['n_buckets']:,} buckets{each}\n"
-    tables = [size + text_table(levels), text_table(lost), text_table(paths)]
+    said = "pairs of a node and a feature share the numbers of the table: the more per bucket, the more they blur\n"
+    tables = [size + text_table(levels) + said, text_table(lost), text_table(paths)]
     return "\n" + "\n".join(tables) + (_rows_text(found["rows"]) if "rows" in found else "")
 
 
 def _rows_text(found: dict[str, Any]) -> str:
+    size, lost, expected = (_number(found[key]) for key in ("support", "lost", "expected"))
+    unrooted, expected_unrooted = (_number(found[f"{key}_without_root"]) for key in ("lost", "expected"))
     return (
-        f"\n{found['rows']:,} test rows, each under the path of its own class: {_number(found['support'])} features not"
-        f" zero; of these {_number(found['lost'])} lost ({_number(found['expected'])} expected), without the root"
-        f" {_number(found['lost_without_root'])} ({_number(found['expected_without_root'])})\n"
+        f"\n{found['rows']:,} test rows, evenly drawn, each under the path of its own class: {size} features not zero;"
+        f" of these {lost} lost ({expected} expected), without the root {unrooted} ({expected_unrooted})\n"
     )
 
 

@@ -61,7 +61,8 @@ def predict(
 ) -> int:
     """Rank classes for rows of a dataset store or of files, block by block; returns the number of rows written.
 
-    split, scheduler     of a dataset store only; labels, taxonomy, format, index_base: of files only
+    split, scheduler     of a dataset store only; labels, format, index_base: of files only
+    taxonomy             a file that hierarchical error is measured on, in place of the dataset's or the model's own
     Where labels are known, a table goes to stdout and its numbers to OUTPUT.metrics.json.
     raises               OutputExists, the errors of the model folder, of the rows and of the labels, ColumnMismatch
     """
@@ -77,7 +78,7 @@ def predict(
     top = min(top, saved.model.n_classes)
     with scratch_beside(output) as scratch:
         if is_dataset:
-            done = _predict_dataset(saved, data, scratch, top, split, scheduler or "serial")
+            done = _predict_dataset(saved, data, scratch, top, split, taxonomy, scheduler or "serial")
         else:
             reading = {"fmt": format, "index_base": index_base}
             done = _predict_files(saved, data, scratch, top, labels, taxonomy, reading)
@@ -97,9 +98,9 @@ def _refuse_idle(is_dataset: bool, asked: Mapping[str, Any], data: str) -> None:
     kind, idle = ("a dataset store", FOR_FILES) if is_dataset else ("files", FOR_DATASETS)
     for name in idle:
         if asked[name] is not None:
-            hint = HAS_ITS_OWN if name in ("--labels", "--taxonomy") else "leave it out"
+            hint = HAS_ITS_OWN if name == "--labels" else "leave it out"
             raise UsageError(f"{name} has no meaning for rows of {kind}", f"{name}, {data}", hint)
-    if asked["--taxonomy"] is not None and asked["--labels"] is None:
+    if asked["--taxonomy"] is not None and asked["--labels"] is None and not is_dataset:
         raise UsageError("--taxonomy has no meaning without --labels", "--taxonomy", "give the labels, too")
 
 
@@ -115,7 +116,7 @@ def _refuse_other_folder(model: Path) -> None:
         raise ModelMissing("this is a folder of models", str(model), f"name one: {', '.join(map(str, found))}")
 
 
-FOR_DATASETS, FOR_FILES = ("--split", "--scheduler"), ("--labels", "--taxonomy", "--format", "--index-base")
+FOR_DATASETS, FOR_FILES = ("--split", "--scheduler"), ("--labels", "--format", "--index-base")
 HAS_ITS_OWN = "leave it out: a dataset has its own"
 
 
@@ -123,7 +124,7 @@ HAS_ITS_OWN = "leave it out: a dataset has its own"
 
 
 def _predict_dataset(
-    saved: SavedModel, data: str, scratch: Path, top: int, split: str | None, scheduler: str
+    saved: SavedModel, data: str, scratch: Path, top: int, split: str | None, taxonomy: str | None, scheduler: str
 ) -> Predicted:
     from pipeline.commands.running import profile_of
     from pipeline.runner import View, open_pool
@@ -136,6 +137,7 @@ def _predict_dataset(
         raise ColumnMismatch(what, data, "give rows with the columns of the training rows, in the same order")
     mapped = class_map(dataset.classes, saved.classes)
     _warn_of_classes(mapped, data)
+    tree = tree_of_dataset(dataset, saved, mapped) if taxonomy is None else tree_of_file(taxonomy, saved)
     selection = Selection(
         dataset.path,
         None if split is None else SPLITS.index(split),
@@ -148,7 +150,7 @@ def _predict_dataset(
         place = str(Path(saved.folder).absolute())
         report = pool.sum(predict_block, blocks, place, top, str(scratch), selection, name="predict_rows")
     parts = [scratch / part_name(block.index) for block in blocks]
-    accuracy = Accuracy(saved, tree_of_dataset(dataset, saved, mapped))
+    accuracy = Accuracy(saved, tree)
     accuracy.add_blocks(dataset, blocks, parts, split)
     if saved.header.get("provenance", {}).get("dataset") == dataset.digest and split in (None, "train"):
         sys.stderr.write(f"the model learnt from the training rows of {data}: what counts is its line `test`\n")

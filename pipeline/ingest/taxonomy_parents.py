@@ -101,5 +101,5 @@ def _refuse_several(nodes: TaxonomyNodes) -> None:
         first, second = (nodes.names[parent] for parent in nodes.parents[child][:2])
         what = f"{nodes.names[child]!r} stands under {first!r} and under {second!r}"
         more = f", and {len(several) - 1:,} more nodes have several parents" if len(several) > 1 else ""
-        hint = f"{CHOICE_HINT}; a file of child and parent says so in its first line"
+        hint = f"{CHOICE_HINT}; a file of child and parent says so in its first line: child, tab, parent"
         raise TaxonomyMultiParent(f"{what}{more}", nodes.source, hint)

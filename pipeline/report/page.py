@@ -139,7 +139,7 @@ def _scatter(run: RunSummary, name: str, key: str, title: str, scale: Scale, lin
     if not found:
         return None
     points = [Point(printable(model), cost, 100 * gain, model in marked) for model, (cost, gain) in found.items()]
-    caption = "Upper left is better. Round points, joined: no other model is both more accurate and cheaper."
+    caption = "Upper left is better. Round points, joined: no other model is better in both."
     rows = [(model, cost, gain, int(model in marked)) for model, (cost, gain) in found.items()]
     text = csv_text(["model", key, "top1", "non_dominated"], rows)
     return Plot(name, title, caption, scatter(points, scale, "accuracy, %", lines), text)

@@ -18,7 +18,9 @@ def small_tables(config: RunConfig, encodings: Numbers, retrievals: Numbers) -> 
     codes = [_codes_line(group, encodings) for group in code_repeats(config)]
     found = [_retrieval_line(group, retrievals) for group in repeats_of(config)]
     tables = [
-        SmallTable("Codes", ("codes", "seeds", "zeros in rows", "empty samples", "expected", "bytes/row"), codes),
+        SmallTable(
+            "Codes", ("codes", "seeds", "zeros in rows", "empty samples", "expected by chance", "bytes/row"), codes
+        ),
         SmallTable("Retrieval", ("retrieval", "seeds", "queries", "mean average precision", "precision at 1"), found),
     ]
     return [table for table in tables if table.rows]

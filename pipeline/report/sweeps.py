@@ -54,8 +54,7 @@ def lines_of(run: RunConfig) -> list[Line]:
         for values, found in parts.items():
             label = ", ".join([system, *(f"{_short(o)} {value}" for o, value in zip(others, values, strict=True))])
             by_value = {x: tuple(name for name, at in found if at == x) for x in sorted({at for _, at in found})}
-            if len(by_value) > 1:
-                lines.append(Line(label, _short(key), by_value))
+            lines.append(Line(label, _short(key), by_value))
     return lines
 
 
@@ -78,7 +77,8 @@ def _repeats(systems: Mapping[str, Members]) -> list[Repeats]:
             parts.setdefault(tuple(one[key] for key in telling), []).append(name)
         for values, names in parts.items():
             said = [f"{value} {_short(key)}" for key, value in zip(telling, values, strict=True)]
-            groups.append(Repeats(", ".join([system, *said]), tuple(names)))
+            label = names[0] if len(names) == 1 else ", ".join([system, *said])
+            groups.append(Repeats(label, tuple(names)))
     return groups
 
 

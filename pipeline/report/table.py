@@ -83,7 +83,7 @@ def legend(run: RunSummary) -> str:
     """What the mark means, and what speed-ups are over; "" when nothing was tested."""
     parts = []
     if non_dominated(run.models):
-        parts.append("no other model is both more accurate and cheaper")
+        parts.append("no other model is both more accurate and evaluates fewer dot products")
     if any(known(metrics, "speedup") is not None for metrics in run.models.values()):
         parts.append(f"one-vs-rest evaluates {run.n_classes:,} classes")
     return "; ".join(parts)

@@ -192,6 +192,8 @@ def kind_of(learner: Any) -> str:
         text += f" on {learner.rows}"
     if learner.tested_on != learner.rows:
         text += f", tested on {learner.tested_on}"
+    if getattr(learner, "taxonomy", None):
+        text += f", taxonomy {learner.taxonomy}"
     return text
 
 
@@ -213,6 +215,7 @@ def summary_of(config: RunConfig, work: Work, asked: Asked) -> RunSummary:
         "classes": dataset.n_classes,
         "rows are": f"{dataset.body} {dataset.dtype}, blocks of {dataset.block_rows}",
         "taxonomy levels": dataset.taxonomy.n_levels if dataset.taxonomy else "no taxonomy",
+        **({"hier. error is measured on": config.evaluate.taxonomy} if config.evaluate.taxonomy else {}),
         "digest": dataset.digest,
     }
     return RunSummary(

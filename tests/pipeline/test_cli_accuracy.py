@@ -172,7 +172,6 @@ def test_a_taxonomy_follows_the_numbers_of_its_classes(made: Path) -> None:
     ("data", "options", "word"),
     [
         ("d.zarr", ["--labels", "y.txt"], "a dataset has its own"),
-        ("d.zarr", ["--taxonomy", "t.tsv"], "a dataset has its own"),
         ("x.npy", ["--taxonomy", "t.tsv"], "without --labels"),
     ],
 )
@@ -265,3 +264,22 @@ def test_a_folder_of_models_names_them(made: Path, place: str) -> None:
     (made / "model").rename(made / "run" / "models" / "ovr")
     by = ("predict", made / place, made / "x.npy", "-o", made / "p.parquet")
     assert_refused(made, 4, "ModelMissing", str(made / "run" / "models" / "ovr"), by=by)
+
+
+def test_error_on_the_rows_of_a_dataset_is_measured_on_another_tree_when_asked(tmp_path: Path) -> None:
+    """The number of a run with `[evaluate] taxonomy` comes again."""
+    from tests.pipeline.test_two_taxonomies import CONFIG, OTHER, OWN
+
+    rows, labels = gaussian(240, 3, 4, seed=1)
+    rows += np.random.default_rng(2).normal(scale=6, size=rows.shape).astype(np.float32)
+    make_run(tmp_path, rows, [f"c{c}" for c in labels], "--taxonomy", "{folder}/own.tsv", config=CONFIG, own_tsv=OWN)
+    (tmp_path / "other.tsv").write_text(OTHER)
+    succeeds("run", tmp_path / "c.toml", "-s", "evaluate.taxonomy=other.tsv", "--scheduler", "serial")
+    by = ("predict", tmp_path / "runs" / "t" / "models" / "ovr", tmp_path / "d.zarr", "--split", "test", "--force")
+    expected = metrics(tmp_path)["models"]["ovr"]["hier_err"]
+    errors = []
+    for options in ((), ("--taxonomy", tmp_path / "other.tsv")):
+        succeeds(*by, "-o", tmp_path / "p.parquet", *options)
+        errors.append(json.loads((tmp_path / "p.metrics.json").read_text())["metrics"]["test"]["hier_err"])
+    assert errors[1] == pytest.approx(expected)
+    assert errors[0] != errors[1]

@@ -421,3 +421,11 @@ def held(folder: Path) -> int:
     """Bytes that the files below a folder take on the disk; those of several names once."""
     found = {path.stat().st_ino: path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file()}
     return sum(found.values())
+
+
+def test_a_star_names_several_models(made: Path) -> None:
+    said = succeeds("plan", made / "c.toml", "--only", "o*", "--json", *TYPED)
+    steps = {step["step"] for step in json.loads(said.out)["steps"]}
+    assert "train_ovr" in steps
+    assert labelgrove("plan", made / "c.toml", "--skip", "x*", *TYPED).code == 2
+    assert labelgrove("plan", made / "c.toml", "--skip", "*", *TYPED).code == 2

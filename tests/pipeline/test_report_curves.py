@@ -44,6 +44,17 @@ def test_other_keys_that_change_tell_lines_apart() -> None:
     ]
 
 
+def test_what_is_left_of_a_line_is_a_point_of_it() -> None:
+    run = config(train=[*hashed("heshing", 8, 9), {**hashed("heshing", 7, table="per-level")[0], "name": "left"}])
+    assert Line("heshing, table per-level", "bits", {7.0: ("left",)}) in lines_of(run)
+
+
+def test_a_retrieval_without_repeats_keeps_its_name() -> None:
+    codes = [{"name": f"c{n}", "kind": "wta", "hashes": n} for n in (4, 8)]
+    run = config(encode=codes, retrieve=[{"name": f"near {n}".replace(" ", "-"), "rows": f"c{n}"} for n in (4, 8)])
+    assert repeats_of(run) == [Repeats("near-4", ("near-4",)), Repeats("near-8", ("near-8",))]
+
+
 def test_seeds_of_an_encoding_are_repeats_and_its_keys_are_the_learners() -> None:
     codes = [
         {"name": f"c-{n}-{seed}", "kind": "dwta", "hashes": n, "seed": seed, "range": 16}
