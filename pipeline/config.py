@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import Field, ValidationError, model_validator
 
 from pipeline.config_errors import ConfigError, findings_of
-from pipeline.overrides import apply_overrides
+from pipeline.overrides import Origins, apply_overrides, refuse_swept, split_overrides
 from pipeline.sections import (
     OWN_ROWS,
     AnyEncoding,
@@ -79,6 +79,7 @@ __all__ = [
     "dataset_of_text",
     "load_config",
     "read_toml",
+    "read_values",
 ]
 
 
@@ -164,9 +165,7 @@ class LoadedConfig:
 def load_config(path: str | Path, overrides: tuple[str, ...] = ()) -> LoadedConfig:
     """Read, override and check a config. Raises ConfigError with all findings, each with its line when it has one."""
     path = Path(path)
-    text, given = read_toml(path)
-    values, origins = expand(given, str(path))
-    apply_overrides(values, overrides)
+    text, values, origins = read_values(path, overrides)
     try:
         return LoadedConfig(RunConfig.model_validate_json(_as_json(values)), path, text, overrides)
     except ValidationError as error:
@@ -186,11 +185,24 @@ def read_toml(path: Path) -> tuple[str, dict[str, Any]]:
         raise ConfigError(f"not a TOML file: {error}", str(path), "see https://toml.io for the syntax") from None
 
 
+def read_values(path: Path, overrides: tuple[str, ...]) -> tuple[str, dict[str, Any], Origins]:
+    """The text of a config, what it says without sweeps and with the overrides, and where sections come from.
+
+    Raises ConfigError.
+    """
+    text, given = read_toml(path)
+    before, after = split_overrides(given, overrides)
+    apply_overrides(given, before)
+    values, origins = expand(given, str(path))
+    refuse_swept(given, values, origins, after)
+    apply_overrides(values, after)
+    return text, values, origins
+
+
 def dataset_of_text(path: Path, overrides: tuple[str, ...] = ()) -> Path | None:
     """Where the dataset of a config is that is wrong in other places; None when even that is not said."""
     try:
-        _, values = read_toml(path)
-        apply_overrides(values, overrides)
+        values = read_values(path, overrides)[1]
         return (path.parent / str(values["data"]["path"])).absolute()
     except (ConfigError, KeyError, TypeError):
         return None

@@ -24,7 +24,7 @@ def output_place(output: Path, force: bool) -> Path:
     if output.is_symlink():  # it stays, and what it points at is written
         output = Path(os.path.realpath(output))
     if output.is_dir():
-        raise OutputExists("this is a folder", str(output), "name a file: PREDICTIONS.parquet")
+        raise OutputExists("this is a folder", str(output), "name a file: NAME.parquet")
     if output.exists() and not output.is_file():
         raise OutputExists("this is no regular file", str(output), "name a file: it is written whole, by renaming")
     numbers = metrics_path(output)

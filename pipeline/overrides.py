@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pipeline.config_errors import ConfigError
 
+Origins = Mapping[str, Sequence[int]]  # section -> for each of its entries, the place of the one that it comes from
 PLAIN, NAMED = ("data", "predict", "evaluate", "report"), ("encode", "train", "retrieve")  # sections
 
 
@@ -23,6 +25,45 @@ def apply_overrides(values: dict[str, Any], overrides: tuple[str, ...]) -> None:
             raise ConfigError(f"-s {override}: expected path=value", "-s", "for example -s tree.depth=3")
         target, key = _place(values, keys, override)
         target[key] = _value(literal.strip())
+
+
+def split_overrides(values: dict[str, Any], overrides: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Those that name a swept section as it stands in the file (`h-{bits}.rounds=2`), and the others."""
+    names = {str(entry.get("name")) for entry in _swept(values)}
+    before = tuple(override for override in overrides if _part(override) in names)
+    return before, tuple(override for override in overrides if override not in before)
+
+
+def refuse_swept(values: dict[str, Any], made: dict[str, Any], origins: Origins, overrides: tuple[str, ...]) -> None:
+    """Raises ConfigError for an override of a key whose value the name of its section says.
+
+    values, made  the config as in the file and without its sweeps; origins  where the sections of `made` come from
+    """
+    swept: dict[str, dict[str, Any]] = {}
+    for section, places in origins.items():
+        for entry, place in zip(made[section], places, strict=True):
+            source = values[section][place]
+            if isinstance(source, dict) and isinstance(source.get("sweep"), dict):
+                swept[str(entry.get("name"))] = source["sweep"]
+    for override in overrides:
+        key = override.partition("=")[0].strip().rpartition(".")[2]
+        if key in swept.get(_part(override), {}):
+            what = f"-s {override}: {key} is swept, and the name says its value"
+            raise ConfigError(what, "-s", "change the sweep in the file, or make a section of another name")
+
+
+def _swept(values: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for section in NAMED:
+        for entry in _listed(values.get(section)):
+            if isinstance(entry, dict) and ("sweep" in entry or "{" in str(entry.get("name"))):
+                yield entry
+
+
+def _part(override: str) -> str:
+    """The encoding or model that an override names."""
+    path = override.partition("=")[0].strip().rpartition(".")[0]
+    section, _, name = path.partition(".")
+    return name if section in NAMED and name else path
 
 
 def _place(values: dict[str, Any], keys: list[str], override: str) -> tuple[dict[str, Any], str]:

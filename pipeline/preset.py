@@ -20,6 +20,8 @@ PRESETS = {
     "codes": "winner-take-all codes as features: accuracy against the number of hashes",
     "retrieval": "winner-take-all codes for retrieval: precision against recall, means of ten seeds",
 }
+CODES = ("codes", "retrieval")  # presets that need two features to compare
+WINDOW = 4  # features that a hash compares
 SHARE = 0.1  # of one-vs-rest's parameters, that HESHING may have at most
 MOST_COMPONENTS = 500
 BITS_AROUND = (-3, -2, -1, 0, 1, 2, 3, 4)  # of a sweep, around the bits of that share
@@ -43,6 +45,8 @@ def write_preset(name: str, data: Path, folder: Path) -> Path:
         listed = "; ".join(f"{known}: {what}" for known, what in PRESETS.items())
         raise UsageError(f"there is no preset {name!r}", name, f"presets are {listed}")
     dataset = Dataset.open(data)
+    if name in CODES and dataset.n_features < 2:
+        raise UsageError(f"preset {name}: rows of one feature have no winner", str(data), "take another preset")
     path = folder / f"{name}-{plain_name(data)}.toml"
     text = filled(name, dataset, path.stem, os.path.relpath(data, folder))
     if path.exists() and path.read_text(encoding="utf-8") != text:
@@ -73,6 +77,8 @@ def filled(name: str, dataset: Dataset, run_name: str, path: str) -> str:
         "components": max(1, min(most // 2, MOST_COMPONENTS)),
         "buckets": buckets,
         "all_buckets": levels * buckets,
+        "window": min(WINDOW, dataset.n_features),
+        "queries": "test" if dataset.split_counts["test"] else "validation",
         "bits": [bits + step for step in BITS_AROUND if 1 <= bits + step <= 26],
     }
     return Template(text_of(f"{name}.toml")).substitute(blanks)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
-from pipeline.config import OWN_ROWS, read_toml
+from pipeline.config import OWN_ROWS, read_values
 from pipeline.config_errors import ConfigError
 from pipeline.dataset import Dataset
 from pipeline.errors import OtherRun
-from pipeline.overrides import apply_overrides
-from pipeline.stage import ROWS_STORE, encode_step
+from pipeline.stage import ENCODER, ROWS_STORE, encode_step
 from pipeline.stages.train import encoder_of
 from tasks.errors import UsageError
 from tasks.io import Block, blocks_of
@@ -53,7 +52,7 @@ class RunCodes:
             done = finished[encode_step(name)]
             if done is None:
                 raise _no_codes(name, [], found, asked)
-            for damage in found.folder.damage(done, deep=False):
+            for damage in found.folder.damage(done, deep=f"{ENCODER}/"):  # chunks of rows have checksums of their own
                 raise damage
             digest = digest or done.digest
             chain.insert(0, found.folder.step_folder(done.step, done.fingerprint).absolute())
@@ -100,8 +99,7 @@ def _dataset_path(found: FoundRun, asked: Path) -> Path:
     run = found.folder.path.absolute()
     own = asked.is_file() and asked.absolute().parent != run  # a config, and not a file of the run folder
     base = asked.absolute().parent if own else run.parent.parent
-    values: dict[str, Any] = read_toml(kept)[1]
-    apply_overrides(values, tuple(found.manifest.get("asked", {}).get("overrides", ())))
+    values = read_values(kept, tuple(found.manifest.get("asked", {}).get("overrides", ())))[1]
     try:
         return base / str(values["data"]["path"])
     except (KeyError, TypeError):

@@ -13,16 +13,16 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pipeline.config_errors import ConfigError
+from pipeline.overrides import Origins
 
 SECTIONS = ("encode", "train", "retrieve")
 MOST = 2000  # sections that one may stand for
 READS = ("rows", "test_rows")
 Combination = dict[str, Any]  # swept key -> value
-Origins = Mapping[str, Sequence[int]]  # section -> for each of its entries, the place of the one that it comes from
 
 
 def expand(values: dict[str, Any], where: str) -> tuple[dict[str, Any], Origins]:
@@ -70,13 +70,21 @@ def _combinations(
         what = f"{section} {name!r}: sweep is {own!r}"
         raise ConfigError(what, where, "write keys with lists of values: sweep = { bits = [12, 14, 16] }")
     ways: list[list[Combination]] = [[{key: value} for value in found] for key, found in own.items()]
-    ways += [swept[rows] for rows in dict.fromkeys(str(entry.get(key)) for key in READS) if rows in swept]
+    read = [rows for rows in dict.fromkeys(str(entry.get(key)) for key in READS) if rows in swept]
+    for rows in read:
+        if clash := own.keys() & swept[rows][0].keys():
+            what = f"{section} {name!r} sweeps {', '.join(sorted(clash))}, and so does {rows!r}, which it reads"
+            raise ConfigError(what, where, "a key can be swept in one of them: write the sections of the other")
+    ways += [swept[rows] for rows in read]
     joined: list[Combination] = [{}]
     for way in ways:
         joined = [one | two for one, two in itertools.product(joined, way) if _agree(one, two)]
         if len(joined) > MOST:
             what = f"{section} {name!r} stands for more than {MOST:,} sections"
             raise ConfigError(what, where, "sweep fewer values")
+    if not joined:
+        what = f"{section} {name!r} reads {' and '.join(map(repr, read))}, swept over values that never agree"
+        raise ConfigError(what, where, "sweep both over the same values")
     return joined
 
 

@@ -76,7 +76,10 @@ def _repeats(systems: Mapping[str, Members]) -> list[Repeats]:
         for name, one in members:
             parts.setdefault(tuple(one[key] for key in telling), []).append(name)
         for values, names in parts.items():
-            said = [f"{value} {_short(key)}" for key, value in zip(telling, values, strict=True)]
+            said = [
+                f"{'default' if value is None else value} {_short(key)}"
+                for key, value in zip(telling, values, strict=True)
+            ]
             label = names[0] if len(names) == 1 else ", ".join([system, *said])
             groups.append(Repeats(label, tuple(names)))
     return groups

@@ -65,10 +65,11 @@ class CodeParams:
             self._check("shift", self.window, accepted, "a borrowed code must not look like a code of its own")
         if self.range is not None:
             self._check("range", 2, ">= 2", "one code for everything tells nothing")
+            if self.range > LARGEST_CODE + 1:
+                raise ParamError("range", self.range, f"<= {LARGEST_CODE + 1}", "a code is an int32")
         if self.n_codes > LARGEST_CODE + 1:
-            raise ParamError(
-                "range", self.range, f"a number <= {LARGEST_CODE + 1}", f"codes would reach {self.n_codes - 1}"
-            )
+            why = f"borrowed codes would reach {self.n_codes - 1:,}"
+            raise ParamError("range", "none", f"a number <= {LARGEST_CODE + 1}, or less shift or hashes", why)
 
     @property
     def step(self) -> int:

@@ -49,7 +49,11 @@ def write_tensors(path: Path, tensors: dict[str, Array]) -> None:
     plain = {name: np.asarray(tensors[name], order="C") for name in sorted(tensors)}
     with disk_room(str(path), sum(values.nbytes for values in plain.values())):
         try:
+            path.unlink(missing_ok=True)
+            path.touch()
+            mode = path.stat().st_mode & 0o777  # what the umask leaves; the library takes it away from all others
             save_file(plain, str(path))
+            path.chmod(mode)
         except SafetensorError as error:
             number = re.search(r"os error (\d+)", str(error))
             if number is None:

@@ -115,6 +115,7 @@ def test_the_seed_of_an_encoding_draws_other_hashes(tmp_path: Path) -> None:
         ("wta.window=1", ("window", "encode wta")),
         ("dwta.shift=3", ("shift", "encode dwta", ">= window (4)")),
         ("dwta.range=1", ("range", "encode dwta")),
+        ("dwta.range=3000000000", ("range", "encode dwta", "int32")),
     ],
 )
 @pytest.mark.parametrize("command", ["run", "check"])

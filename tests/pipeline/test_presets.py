@@ -77,6 +77,25 @@ def test_every_preset_is_planned_for_any_dataset(place: Path, name: str) -> None
     assert not (place / "runs").exists()
 
 
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_fit_narrow_rows_and_data_without_test_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    rows, labels = gaussian(90, 3, 3)
+    source, marks = write_source(tmp_path, rows, labels)
+    succeeds("ingest", source, tmp_path / "n.zarr", "--labels", marks, "--split", "0.7,0.3,0")
+    monkeypatch.chdir(tmp_path)
+    succeeds("run", name, "--data", "n.zarr", "--dry-run", *SERIAL)
+
+
+def test_presets_of_codes_want_two_features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, labels = gaussian(90, 1, 3)
+    source, marks = write_source(tmp_path, rows, labels)
+    succeeds("ingest", source, tmp_path / "n.zarr", "--labels", marks)
+    monkeypatch.chdir(tmp_path)
+    assert_refused(tmp_path, 2, "UsageError", "one feature", by=("run", "codes", "--data", "n.zarr", *SERIAL))
+
+
 def test_a_preset_that_was_edited_is_not_written_over(place: Path) -> None:
     succeeds("run", "hash-bits", "--data", "some data.zarr", "--dry-run", *SERIAL)
     path = place / "hash-bits-some-data.toml"

@@ -151,6 +151,31 @@ def test_the_command_ranks_as_the_run_has_ranked(made: Path) -> None:
     assert said.out.splitlines()[1].startswith("test")
 
 
+def test_an_encoder_that_is_not_what_was_written_codes_nothing(made: Path) -> None:
+    np.save(made / "q.npy", ROWS[:3])
+    place = step(made, "encode_codes")[0] / "encoder" / "encoder.safetensors"
+    content = bytearray(place.read_bytes())
+    content[-3] ^= 1  # of the same size
+    place.write_bytes(bytes(content))
+    by = ("retrieve", made / "runs" / "t", "codes", "-o", made / "n.parquet", "--queries", made / "q.npy")
+    assert_refused(made, 4, "StepDamaged", "encoder/encoder.safetensors has other content", by=by)
+
+
+def test_a_run_with_overridden_sweeps_is_found_again(made: Path) -> None:
+    text = (
+        (made / "c.toml")
+        .read_text()
+        .replace(
+            'name = "codes"\nkind = "dwta"\nhashes = 45',
+            'name = "codes-{hashes}"\nkind = "dwta"\nsweep = { hashes = [5, 9] }',
+        )
+    )
+    (made / "s.toml").write_text(text.replace('name = "t"', 'name = "s"').replace('rows = "codes"', 'rows = "codes-9"'))
+    succeeds("run", made / "s.toml", "-s", "codes-9.window=3", "-s", "codes-{hashes}.seed=4", "--scheduler", "serial")
+    succeeds("retrieve", made / "runs" / "s", "codes-9", "-o", made / "n.parquet")
+    assert read_neighbours(made / "n.parquet").row.tolist() == splits(made)["test"]
+
+
 def test_codes_that_neither_row_has_may_be_left_out(made: Path) -> None:
     """of-pq are codes of wta: an empty sample has none."""
     codes, of = codes_of(made, "of-pq"), splits(made)

@@ -63,6 +63,54 @@ def test_overrides_name_what_a_sweep_has_made(tmp_path: Path) -> None:
     assert [learner.rounds for learner in run.train] == [10, 3]
 
 
+def test_overrides_of_the_section_as_written_count_for_all_of_it(tmp_path: Path) -> None:
+    text = (
+        '[[encode]]\nname = "c-{hashes}"\nkind = "wta"\nsweep = { hashes = [4, 8] }\n'
+        '[[train]]\nname = "svm-{hashes}"\nkind = "ovr"\nrows = "c-{hashes}"\n'
+    )
+    path = written(tmp_path, text)
+    given = ("c-{hashes}.window=3", "train.svm-{hashes}.rounds=2", "svm-8.rounds=5", "c-{hashes}.sweep={hashes=[8,9]}")
+    run = load_config(path, given).run
+    assert [(code.name, code.window) for code in run.encode] == [("c-8", 3), ("c-9", 3)]  # type: ignore[union-attr]
+    assert [(learner.name, learner.rounds) for learner in run.train] == [("svm-8", 5), ("svm-9", 2)]
+
+
+def test_what_the_name_says_cannot_be_overridden(tmp_path: Path) -> None:
+    path = written(tmp_path, '[[train]]\nname = "h-{bits}"\nkind = "heshing"\nsweep = { bits = [8, 9] }\n')
+    for override in ("h-8.bits=9", "train.h-8.bits=9"):
+        with pytest.raises(ConfigError, match="bits is swept, and the name says its value"):
+            load_config(path, (override,))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        ("sweep = { bits = [2, 3] }", "sweep = { bits = [12, 14] }", ["sweeps bits", "so does 'pq-{bits}'"]),
+        ("sweep = { bits = [2, 3] }", "sweep = { bits = [3] }", ["sweeps bits", "so does 'pq-{bits}'"]),
+    ],
+)
+def test_one_key_of_two_sections_is_swept_in_one_of_them(
+    tmp_path: Path, first: str, second: str, words: list[str]
+) -> None:
+    text = (
+        f'[[encode]]\nname = "pq-{{bits}}"\nkind = "pq"\n{first}\n'
+        f'[[train]]\nname = "h-{{bits}}"\nkind = "heshing"\nrows = "pq-{{bits}}"\n{second}\n'
+    )
+    with pytest.raises(ConfigError) as caught:
+        load_config(written(tmp_path, text))
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_rows_and_test_rows_that_never_agree_are_refused(tmp_path: Path) -> None:
+    text = "".join(
+        f'[[encode]]\nname = "{name}-{{components}}"\nkind = "pca"\nsweep = {{ components = {values} }}\n'
+        for name, values in (("p", [2, 4]), ("q", [3, 5]))
+    )
+    text += '[[train]]\nname = "t-{components}"\nkind = "ovr"\nrows = "p-{components}"\ntest_rows = "q-{components}"\n'
+    with pytest.raises(ConfigError, match="never agree"):
+        load_config(written(tmp_path, text))
+
+
 @pytest.mark.parametrize(
     ("sweep", "name", "words"),
     [

@@ -531,3 +531,12 @@ def test_another_hash_or_a_broken_taxonomy_is_refused(tmp_path: Path) -> None:
     save_model(place, broken, class_table(3))
     with pytest.raises(ModelFormat, match="no taxonomy"):
         load_model(place)
+
+
+def test_all_files_of_a_model_may_be_read_by_whom_the_umask_lets(tmp_path: Path) -> None:
+    save_model(tmp_path / "m", linear(3), class_table(9))
+    (tmp_path / "other").touch()
+    expected = (tmp_path / "other").stat().st_mode
+    assert {path.name: path.stat().st_mode for path in (tmp_path / "m").iterdir()} == dict.fromkeys(
+        (path.name for path in (tmp_path / "m").iterdir()), expected
+    )
