@@ -116,9 +116,11 @@ def plots_of(run: RunSummary) -> list[Plot]:
     lines = Lines(run.n_classes, f"{run.n_classes:,} classes: one-vs-rest", level, "one-vs-rest accuracy")
     flat = Lines(y=level, y_caption="one-vs-rest accuracy")
     cost, ops = Scale("dot products per row", count), Scale("vector operations per training row", count)
+    held = Scale("learnt numbers held in training", size, 2)
     plots = [
         _scatter(run, "accuracy-cost", "test_ops_per_row", "Accuracy against test cost", cost, lines),
         _scatter(run, "accuracy-bytes", "model_bytes", "Accuracy against size", Scale("parameters", size, 2), flat),
+        _scatter(run, "accuracy-held", "training_bytes", "Accuracy against memory of training", held, flat),
         _scatter(run, "accuracy-training", "train_ops_per_row", "Accuracy against training cost", ops, flat),
         _errors(run, "flat-error", "top1", "Flat error", "rows with a wrong class, %"),
         _errors(run, "hierarchical-error", "hier_err", "Hierarchical error", "mean height of the common ancestor"),

@@ -159,6 +159,7 @@ def test_figures_are_also_csv(page_path: Path) -> None:
     assert {path.stem for path in folder.iterdir()} == {
         "accuracy-cost",
         "accuracy-bytes",
+        "accuracy-held",
         "accuracy-training",
         "flat-error",
         "hierarchical-error",
@@ -173,7 +174,7 @@ def test_figures_are_also_csv(page_path: Path) -> None:
 def test_figures_take_the_pages_colours_and_keep_names_as_text(page_path: Path) -> None:
     text = page_path.read_text("utf-8")
     figures = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
-    assert len(figures) == 6
+    assert len(figures) == 7
     assert "one-vs-rest" in figures[0]
     for figure in figures:
         assert "var(--ink)" in figure
