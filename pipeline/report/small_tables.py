@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline.config import RunConfig
-from pipeline.report.numbers import count, percent, plain
+from pipeline.report.numbers import count, percent
 from pipeline.report.summary import Metrics, SmallTable, known
 from pipeline.report.sweeps import Repeats, code_repeats, repeats_of
 
@@ -58,6 +58,6 @@ def _spread(values: Sequence[float]) -> str:
         return "-"
     mean = math.fsum(values) / len(values)
     if len(values) == 1:
-        return plain(mean)
+        return f"{mean:.4f}"
     spread = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
-    return f"{plain(mean)} \N{PLUS-MINUS SIGN} {plain(spread)}"
+    return f"{mean:.4f} \N{PLUS-MINUS SIGN} {spread:.4f}"
