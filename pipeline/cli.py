@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pipeline.last_resort import named, report_error, say
+from pipeline.last_resort import named, report_error, say, usage_code
 
 app = typer.Typer(
     name="labelgrove",
@@ -49,6 +49,13 @@ AsJson = Annotated[bool, typer.Option("--json", help="print JSON to stdout")]
 RunPath = Annotated[
     Path, typer.Argument(metavar="RUN", help="a run folder, runs/NAME, or the config's TOML file", show_default=False)
 ]
+Output = Annotated[Path, typer.Option("-o", "--output", help="the Parquet file to write")]
+ForceFile = Annotated[bool, typer.Option("--force", help="replace the file if it exists")]
+FileLabels = Annotated[
+    str | None, typer.Option(help="labels of the rows of files, as for `ingest`: prints how many are right")
+]
+Format = Annotated[str | None, typer.Option(help="of files: npy, npz or svmlight, when the name does not tell")]
+IndexBase = Annotated[int | None, typer.Option(help="0 or 1: first feature index of svmlight files")]
 Only = Annotated[
     list[str] | None,
     typer.Option(
@@ -182,8 +189,8 @@ def ingest(
     test: Annotated[
         float | None, typer.Option(help="share of the rows for testing, when no test rows are given; default: 0.2")
     ] = None,
-    format: Annotated[str | None, typer.Option(help="npy, npz or svmlight, when the name does not tell")] = None,
-    index_base: Annotated[int | None, typer.Option(help="0 or 1: first feature index of svmlight files")] = None,
+    format: Format = None,
+    index_base: IndexBase = None,
     features: Annotated[int | None, typer.Option(help="number of columns of svmlight files")] = None,
     dtype: Annotated[str | None, typer.Option(help="float32 or float16; default: float16 stays as it is")] = None,
     max_memory: Annotated[str | None, typer.Option("--max-bytes", help='for inflating .npz files: "8 GiB"')] = None,
@@ -207,10 +214,8 @@ def ingest(
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="a model folder: runs/NAME/models/MODEL")],
     data: Annotated[str, typer.Argument(metavar="DATA", help="rows: a dataset store, or files as for `ingest`")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="the Parquet file to write")],
-    labels: Annotated[
-        str | None, typer.Option(help="labels of the rows of files, as for `ingest`: prints how many are right")
-    ] = None,
+    output: Output,
+    labels: FileLabels = None,
     taxonomy: Annotated[
         str | None, typer.Option(help="as for `ingest`: hierarchical error is measured on it (files: with --labels)")
     ] = None,
@@ -219,11 +224,9 @@ def predict(
     scheduler: Annotated[
         str | None, typer.Option("--scheduler", help="of a dataset, as for `run`; default: this process")
     ] = None,
-    format: Annotated[
-        str | None, typer.Option(help="of files: npy, npz or svmlight, when the name does not tell")
-    ] = None,
-    index_base: Annotated[int | None, typer.Option(help="0 or 1: first feature index of svmlight files")] = None,
-    force: Annotated[bool, typer.Option("--force", help="replace the file if it exists")] = False,
+    format: Format = None,
+    index_base: IndexBase = None,
+    force: ForceFile = False,
 ) -> None:
     """Rank the classes of new rows, or test a model.
 
@@ -232,34 +235,21 @@ def predict(
     Where labels are known (those of a dataset, --labels for files), a table goes to stdout and, with more numbers, to
     a .metrics.json file beside the Parquet file.
     """
+    options = dict(locals())
     from pipeline import commands
 
-    commands.predict(
-        model,
-        data,
-        output,
-        labels=labels,
-        taxonomy=taxonomy,
-        top=top,
-        split=split,
-        scheduler=scheduler,
-        format=format,
-        index_base=index_base,
-        force=force,
-    )
+    commands.predict(**options)
 
 
 @app.command()
 def retrieve(
     run: RunPath,
     rows: Annotated[str, typer.Argument(metavar="ROWS", help="codes of that run: an encoding of kind wta or dwta")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="the Parquet file to write")],
+    output: Output,
     queries: Annotated[
         str | None, typer.Option(help="rows to look up: files as for `ingest`; default: rows of the dataset")
     ] = None,
-    labels: Annotated[
-        str | None, typer.Option(help="labels of the rows of files, as for `ingest`: prints how many are right")
-    ] = None,
+    labels: FileLabels = None,
     split: Annotated[str | None, typer.Option(help="of the dataset: test or validation; default: test")] = None,
     top: Annotated[int, typer.Option(help="training rows per query")] = 10,
     distance: Annotated[
@@ -267,11 +257,9 @@ def retrieve(
     ] = "hamming",
     scheduler: Annotated[str | None, typer.Option("--scheduler", help="as for `run`; default: this process")] = None,
     runs: Runs = None,
-    format: Annotated[
-        str | None, typer.Option(help="of files: npy, npz or svmlight, when the name does not tell")
-    ] = None,
-    index_base: Annotated[int | None, typer.Option(help="0 or 1: first feature index of svmlight files")] = None,
-    force: Annotated[bool, typer.Option("--force", help="replace the file if it exists")] = False,
+    format: Format = None,
+    index_base: IndexBase = None,
+    force: ForceFile = False,
 ) -> None:
     """Find the nearest training rows, by codes that differ.
 
@@ -279,23 +267,10 @@ def retrieve(
     training rows with their labels and distances (equal ones: the row stored first). Where labels are known, a table
     goes to stdout and, with precision and recall at every distance, to a .metrics.json file beside the Parquet file.
     """
+    options = dict(locals())
     from pipeline import commands
 
-    commands.retrieve(
-        run,
-        rows,
-        output,
-        queries=queries,
-        labels=labels,
-        split=split,
-        top=top,
-        distance=distance,
-        scheduler=scheduler,
-        runs=runs,
-        format=format,
-        index_base=index_base,
-        force=force,
-    )
+    commands.retrieve(**options)
 
 
 @app.command()
@@ -441,7 +416,7 @@ def main(arguments: list[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
     except Exception as error:
-        code = _usage(error) or report_error(named(error))
+        code = usage_code(error) or report_error(named(error))
     if code == INTERRUPTED:  # typer turns Ctrl-C and SIGTERM into this code
         typed = sys.argv[1:] if arguments is None else arguments
         goes_on = typed[:1] in (["run"], ["demo"])
@@ -462,15 +437,6 @@ def _interrupt_again(swallowed: sys.UnraisableHookArgs) -> None:
         again.start()
     else:
         sys.__unraisablehook__(swallowed)
-
-
-def _usage(error: Exception) -> int:
-    """The parser's own errors: message, nearest option, exit 2; 0 for any other error."""
-    show = getattr(error, "show", None)
-    if show is None:
-        return 0
-    show()
-    return int(getattr(error, "exit_code", 2))
 
 
 if __name__ == "__main__":

@@ -83,3 +83,12 @@ def say(text: str) -> None:
     clean = "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
     encoding = sys.stderr.encoding or "utf-8"
     sys.stderr.write(clean.encode(encoding, "replace").decode(encoding) + "\n")
+
+
+def usage_code(error: Exception) -> int:
+    """The parser's own errors: message, nearest option, exit 2; 0 for any other error."""
+    show = getattr(error, "show", None)
+    if show is None:
+        return 0
+    show()
+    return int(getattr(error, "exit_code", 2))

@@ -145,11 +145,13 @@ def _opened(config: LoadedConfig, runs: Path | None) -> tuple[Dataset, RunFolder
 
 def _stages(
     config: LoadedConfig, dataset: Dataset, left_out: Collection[str], choice: Choice = EVERYTHING
-) -> list[Stage]:
+) -> tuple[list[Stage], Facts]:
+    """The stages of what is left of a config, and what they will work on."""
     from pipeline.systems import stages_of
 
     run = without(config.run, left_out)
-    return stages_of(run, facts_of(config, run, dataset), asked_of(config, left_out, choice))
+    facts = facts_of(config, run, dataset)
+    return stages_of(run, facts, asked_of(config, left_out, choice)), facts
 
 
 def facts_of(config: LoadedConfig, run: RunConfig, dataset: Dataset) -> Facts:
@@ -173,9 +175,8 @@ def asked_of(config: LoadedConfig, left_out: Collection[str], choice: Choice) ->
 def _planned_run(
     config: LoadedConfig, dataset: Dataset, folder: RunFolder, choice: Choice, left_out: Collection[str]
 ) -> Plan:
-    stages = _stages(config, dataset, left_out, choice)
+    stages, facts = _stages(config, dataset, left_out, choice)
     prints = fingerprints(stages, dataset.digest, config.run.seed)
-    facts = facts_of(config, without(config.run, left_out), dataset)
     steps: list[PlannedStep] = []
     changed: set[str] = set()
     reused: dict[str, Done] = {}
@@ -202,7 +203,7 @@ def _is_finished(name: str, config: LoadedConfig, dataset: Dataset, folder: RunF
     """Whether all steps of a model are done, as far as their DONE.json tell."""
     others = [learner.name for learner in config.run.train if learner.name != name]
     try:
-        stages = _stages(config, dataset, others)
+        stages, _ = _stages(config, dataset, others)
     except LabelgroveError:  # the data do not allow it: so it has never been trained on them
         return False
     prints = fingerprints(stages, dataset.digest, config.run.seed)

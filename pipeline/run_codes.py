@@ -52,7 +52,7 @@ class RunCodes:
             done = finished[encode_step(name)]
             if done is None:
                 raise _no_codes(name, [], found, asked)
-            for damage in found.folder.damage(done, deep=f"{ENCODER}/"):  # chunks of rows have checksums of their own
+            for damage in found.folder.damage(done, read=f"{ENCODER}/"):  # chunks of rows have checksums of their own
                 raise damage
             digest = digest or done.digest
             chain.insert(0, found.folder.step_folder(done.step, done.fingerprint).absolute())

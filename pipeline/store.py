@@ -209,10 +209,10 @@ class RunFolder:
         folder = self.step_folder(step, fingerprint)
         return {name: [(folder / name).stat().st_size, file_digest(folder / name)] for name in files_below(folder)}
 
-    def damage(self, done: Done, deep: bool | str = True) -> list[StepDamaged]:
-        """What is wrong with a finished step's files: presence and size, and the content of those that are read.
+    def damage(self, done: Done, read: str = "") -> list[StepDamaged]:
+        """What is wrong with a finished step's files: presence and size of all, content of those that are read.
 
-        deep  whether files are read; text: those whose name begins with it
+        read  how the names of these begin; "" for all
         """
         folder = self.step_folder(done.step, done.fingerprint)
         found = []
@@ -223,7 +223,7 @@ class RunFolder:
                 why = "is missing"
             elif path.stat().st_size != size:
                 why = f"has {path.stat().st_size:,} bytes, was written with {size:,}"
-            elif name.startswith(deep if isinstance(deep, str) else "") and deep and file_digest(path) != digest:
+            elif name.startswith(read) and file_digest(path) != digest:
                 why = "has other content than was written"
             if why:
                 hint = "type the same `labelgrove run` again: the step is made anew"

@@ -99,10 +99,7 @@ def ingest(
     drawing = _drawing(split, 0.0 if apart else validation, 0.0 if held else test, seed)
     place = Path(dataset)
     with made_whole(place, force) as folder:
-        spool = folder / "spool.partial"
-        spool.mkdir()
-        reading = Reading(spool, max_bytes or psutil.virtual_memory().total // 2, fmt, index_base, n_features)
-        parts = Parts(given, reading)
+        parts = Parts(given, Reading(_spool(folder), max_bytes or _half_of_memory(), fmt, index_base, n_features))
         table, tree, choices = _class_table(parts, classes, taxonomy, several_parents)
         y = np.concatenate([class_of_rows(part, table) for part in parts.labels])
         stored = _stored_dtype(parts, dtype)
@@ -119,6 +116,17 @@ def ingest(
         write_dataset(folder, parts, content, meter)
         meter.end()
     return Dataset.open(place)
+
+
+def _spool(folder: Path) -> Path:
+    """A folder, within the one that is being made, for what must be rewritten before rows can be taken from it."""
+    spool = folder / "spool.partial"
+    spool.mkdir()
+    return spool
+
+
+def _half_of_memory() -> int:
+    return int(psutil.virtual_memory().total // 2)
 
 
 def open_source(

@@ -39,7 +39,7 @@ def open_npz(path: Path, max_bytes: int) -> Source:
             _check_declared(archive, path, max_bytes)
         with np.load(path, allow_pickle=False) as loaded:
             arrays = {name: loaded[name] for name in loaded.files}
-    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError) as error:
         raise DamagedInput(f"this is no readable .npz file ({error})", str(path), "save it again") from error
     if "format" in arrays:
         return _from_scipy(arrays, path)

@@ -19,7 +19,7 @@ from pipeline.report.page import write_report
 from pipeline.report.small_tables import small_tables
 from pipeline.report.summary import RunSummary, StepTiming
 from pipeline.report.sweeps import lines_of, repeats_of
-from pipeline.rows_facts import learnt_bytes, rows_facts
+from pipeline.rows_facts import RowsFacts, learnt_bytes, rows_facts
 from pipeline.run_check import published_damage
 from pipeline.stage import NEIGHBOURS, Asked, Estimate, Facts, Made, Stage, Work, encode_step, retrieve_step
 from pipeline.stages.predict import PREDICTIONS, evaluate_step, model_bytes, predict_step, predictions_bytes
@@ -169,11 +169,10 @@ def numbers_by_name(steps: Mapping[str, str], work: Work) -> dict[str, Metrics]:
     return {name: numbers_of(work.inputs[step]) for name, step in steps.items()}
 
 
-def metrics_of(learner: Learner, config: RunConfig, work: Work) -> Metrics:
+def metrics_of(learner: Learner, config: RunConfig, facts: Mapping[str, RowsFacts], work: Work) -> Metrics:
     """The numbers of metrics.json of one model; its bytes with those of the encodings that it reads or carries."""
     trained = work.inputs[train_step(learner.name)]
     metrics: Metrics = numbers_of(trained)
-    facts = rows_facts(config, work.dataset)
     for key, rows in (("model_bytes", learner.tested_on), ("training_bytes", learner.rows)):
         if (own := metrics.get(key)) is not None:
             metrics[key] = own + learnt_bytes(config, facts, rows)
@@ -200,7 +199,7 @@ def kind_of(learner: Any) -> str:
 def summary_of(config: RunConfig, work: Work, asked: Asked) -> RunSummary:
     """What the page shows."""
     dataset = work.dataset
-    known = [*dataset.notes, *learner_notes(config.train, dataset)]
+    known, rows = [*dataset.notes, *learner_notes(config.train, dataset)], rows_facts(config, dataset)
     details = {}
     for learner in config.train:
         if evaluate_step(learner.name) in work.inputs:
@@ -220,7 +219,7 @@ def summary_of(config: RunConfig, work: Work, asked: Asked) -> RunSummary:
     }
     return RunSummary(
         name=config.report.title or config.name,
-        models={learner.name: metrics_of(learner, config, work) for learner in config.train},
+        models={learner.name: metrics_of(learner, config, rows, work) for learner in config.train},
         n_classes=dataset.n_classes,
         kinds={learner.name: kind_of(learner) for learner in config.train},
         dataset=facts,

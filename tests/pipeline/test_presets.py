@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config import load_config
+from pipeline.config import CodesEncoding, load_config
 from pipeline.preset import PRESETS, filled, plain_name
 from tests.pipeline.cli_caller import assert_refused, gaussian, labelgrove, succeeds, write_source
 
@@ -86,6 +86,10 @@ def test_presets_fit_narrow_rows_and_data_without_test_rows(
     succeeds("ingest", source, tmp_path / "n.zarr", "--labels", marks, "--split", "0.7,0.3,0")
     monkeypatch.chdir(tmp_path)
     succeeds("run", name, "--data", "n.zarr", "--dry-run", *SERIAL)
+    run = load_config(tmp_path / f"{name}-n.toml").run
+    assert all(encoding.window == 3 for encoding in run.encode if isinstance(encoding, CodesEncoding))
+    assert all(retrieval.queries == "validation" for retrieval in run.retrieve)
+    assert run.encode or run.train
 
 
 def test_presets_of_codes_want_two_features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

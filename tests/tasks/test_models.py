@@ -15,15 +15,11 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 from tasks.errors import ArtefactError, Diverged
 from tasks.models import folder as folder_module
-from tasks.models import slices as slices_module
 from tasks.models.card import markdown_text, yaml_text
-from tasks.models.encoder import PqEncoder
 from tasks.models.errors import (
-    ColumnMismatch,
     HashMismatch,
     ModelDamaged,
     ModelFormat,
@@ -32,13 +28,10 @@ from tasks.models.errors import (
     UnsafePath,
 )
 from tasks.models.folder import ClassTable, load_model, publish_model, save_model, verify_model
-from tasks.models.hashed import HashedModel
 from tasks.models.linear import LinearModel
 from tasks.models.registry import MODELS, class_of
 from tasks.models.sums import sums_text
-from tasks.models.topk import top_classes
-from tasks.rows import Csr, Dense, PqCodes
-from tests.naive import models as naive
+from tasks.rows import Csr, Dense
 
 NAMES = ("[/x]", "a/b", "..", "<script>alert(1)</script>", "école \N{SNOWMAN}", "", "x\x1b[31m", "crane", "crane")
 
@@ -63,79 +56,6 @@ def as_csr(values: np.ndarray) -> Csr:
     counts = np.bincount(rows, minlength=len(values))
     indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     return Csr(values[rows, columns], columns.astype(np.int32), indptr, values.shape[1])
-
-
-# ---- ranking -----------------------------------------------------------------------------------------------------
-
-few = st.sampled_from([0.0, 1.0, -1.0, 2.5, float("nan"), float("inf"), float("-inf")])
-
-
-@given(
-    scores=hnp.arrays(np.float32, hnp.array_shapes(min_dims=2, max_dims=2, min_side=0, max_side=7), elements=few),
-    top=st.integers(0, 9),
-)
-def test_top_classes_match_a_sort(scores: np.ndarray, top: int) -> None:
-    classes, best = top_classes(scores, top)
-    for i, row in enumerate(scores):
-        expected, values = naive.top_classes(row, top)
-        assert classes[i].tolist() == expected
-        np.testing.assert_array_equal(best[i], np.array(values, np.float32))
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_linear_ranking_matches_dot_products_for_dense_and_sparse(seed: int) -> None:
-    model, values = linear(seed), small_rows(seed)
-    expected = [naive.top_classes(naive.linear_scores(row, model.weights, model.bias), 4) for row in values]
-    for rows in (Dense(values), as_csr(values), Dense(values.astype(np.float16))):
-        ranking = model.rank(rows, 4)
-        assert ranking.classes.tolist() == [classes for classes, _ in expected]
-        np.testing.assert_array_equal(ranking.scores, np.array([best for _, best in expected], np.float32))
-        assert ranking.evaluations.tolist() == [9] * len(values)
-        assert ranking.path is None
-
-
-def test_a_model_without_bias_ranks_by_the_products_alone() -> None:
-    model = LinearModel(np.array([[1.0, 2.0, 2.0]], np.float32))
-    assert model.rank(Dense(np.array([[1.0], [-1.0]], np.float32)), 2).classes.tolist() == [[1, 2], [0, 1]]
-
-
-def test_scores_are_never_held_for_more_rows_than_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, values = linear(1), small_rows(1, n=23)
-    whole = model.rank(Dense(values), 3)
-    held: list[int] = []
-
-    class Watched(Dense):
-        def scores(self, weights: np.ndarray) -> np.ndarray:
-            held.append(self.n_rows)
-            return super().scores(weights)
-
-        def part(self, start: int, stop: int) -> Watched:
-            return Watched(self.values[start:stop])
-
-    monkeypatch.setattr(slices_module, "SLICE_ROWS", 4)
-    sliced = model.rank(Watched(values), 3)
-    assert max(held) == 4
-    assert sum(held) == 23
-    np.testing.assert_array_equal(sliced.classes, whole.classes)
-    np.testing.assert_array_equal(sliced.scores, whole.scores)
-
-
-def test_slices_shrink_for_many_outputs() -> None:
-    assert slices_module.slice_rows(100) == 1024
-    assert slices_module.slice_rows(1 << 20) == 16
-    assert slices_module.slice_rows(1 << 30) == 1
-
-
-def test_no_rows_give_an_empty_ranking() -> None:
-    ranking = linear(0).rank(Dense(np.zeros((0, 6), np.float32)), 5)
-    assert ranking.classes.shape == (0, 5)
-    assert ranking.evaluations.shape == (0,)
-
-
-def test_rows_of_another_width_are_refused() -> None:
-    with pytest.raises(ColumnMismatch, match="5 columns, the ovr model was trained on 6") as caught:
-        linear(0).rank(Dense(np.zeros((2, 5), np.float32)), 1)
-    assert caught.value.exit_code == 3
 
 
 # ---- folders -----------------------------------------------------------------------------------------------------
@@ -234,6 +154,15 @@ def test_markdown_text_holds_no_markup(text: str) -> None:
     shown = markdown_text(text)
     assert not set(shown) & set("<>\n\r\x00\x1b")
     assert len(shown.replace("\\\\", "").split("*")) == len(shown.replace("\\\\", "").split(r"\*"))
+
+
+def test_all_files_of_a_model_may_be_read_by_whom_the_umask_lets(tmp_path: Path) -> None:
+    save_model(tmp_path / "m", linear(3), class_table(9))
+    (tmp_path / "other").touch()
+    expected = (tmp_path / "other").stat().st_mode
+    assert {path.name: path.stat().st_mode for path in (tmp_path / "m").iterdir()} == dict.fromkeys(
+        (path.name for path in (tmp_path / "m").iterdir()), expected
+    )
 
 
 # ---- what is not believed ----------------------------------------------------------------------------------------
@@ -459,84 +388,3 @@ def test_a_header_must_not_use_the_folders_own_fields(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", sorted(MODELS))
 def test_every_registered_kind_has_its_class(kind: str) -> None:
     assert callable(class_of(kind, MODELS, "here").load)
-
-
-# ---- encoders ----------------------------------------------------------------------------------------------------
-
-
-def test_a_model_with_an_encoder_ranks_raw_rows_as_it_ranks_their_codes(tmp_path: Path) -> None:
-    random = np.random.default_rng(0)
-    books = random.normal(size=(3, 4, 2)).astype(np.float32)
-    encoder = PqEncoder(books)
-    save_model(tmp_path / "m", linear(3), class_table(9), rows="pq", test_rows="pq", encoders=[encoder])
-    loaded = load_model(tmp_path / "m")
-    raw = Dense(random.normal(size=(20, 6)).astype(np.float32))
-    codes = encoder.encode(raw)
-    assert isinstance(codes, PqCodes)
-    np.testing.assert_array_equal(loaded.rank(raw, 4).scores, linear(3).rank(codes, 4).scores)
-    np.testing.assert_array_equal(loaded.rank(codes, 4).classes, linear(3).rank(codes, 4).classes)
-    assert loaded.header["encoders"][0]["subquantizers"] == 3
-    assert verify_model(tmp_path / "m") == loaded.digest
-    with pytest.raises(ColumnMismatch):
-        loaded.rank(Dense(np.zeros((1, 7), np.float32)), 1)
-
-
-# ---- hashed models -----------------------------------------------------------------------------------------------
-
-
-def hashed(kind: str) -> HashedModel:
-    from tasks.hashing.heshing import HashedScorer
-
-    scorer = HashedScorer(
-        node_seeds=np.arange(6, dtype=np.uint32),
-        parent=np.array([-1, 0, 0, 1, 1, 2], np.int32),
-        level=np.array([0, 1, 1, 2, 2, 2], np.int32),
-        leaf_of_class=np.array([3, 4, 5], np.int32),
-        n_levels=3,
-        n_buckets=16,
-        n_features=6,
-        scale=float(1 / np.sqrt(3)),
-    )
-    table = np.random.default_rng(1).normal(size=(2, 16)).astype(np.float32)
-    return HashedModel(scorer, table, kind)
-
-
-def test_a_hashed_model_comes_back_and_says_its_hash(tmp_path: Path) -> None:
-    model = hashed("heshing")
-    save_model(tmp_path / "m", model, class_table(3))
-    loaded, values = load_model(tmp_path / "m"), small_rows(4)
-    header = loaded.header
-    assert header["hash"]["function"] == "MurmurHash3_x86_32"
-    assert (header["n_buckets"], header["n_levels"], header["kind"]) == (16, 3, "heshing")
-    first, again = model.rank(Dense(values), 3), loaded.rank(Dense(values), 3)
-    np.testing.assert_array_equal(again.scores, first.scores)
-    np.testing.assert_array_equal(again.classes, first.classes)
-    assert set(first.evaluations.tolist()) == {5}
-    scores = model.scorer.scores({"table": model.table}, Dense(values))
-    assert first.classes.tolist() == [naive.top_classes(row, 3)[0] for row in scores]
-
-
-def test_another_hash_or_a_broken_taxonomy_is_refused(tmp_path: Path) -> None:
-    place = tmp_path / "m"
-    save_model(place, hashed("heshing"), class_table(3))
-    header = json.loads((place / "model.json").read_text())
-    change_header(place, hash={**header["hash"], "sign": "none"})
-    with pytest.raises(HashMismatch):
-        load_model(place)
-    change_header(place, hash=header["hash"], n_buckets=1 << 20)
-    with pytest.raises(ModelFormat, match="fit the table"):
-        load_model(place)
-    broken = hashed("heshing")
-    broken.scorer.parent[3] = 99
-    save_model(place, broken, class_table(3))
-    with pytest.raises(ModelFormat, match="no taxonomy"):
-        load_model(place)
-
-
-def test_all_files_of_a_model_may_be_read_by_whom_the_umask_lets(tmp_path: Path) -> None:
-    save_model(tmp_path / "m", linear(3), class_table(9))
-    (tmp_path / "other").touch()
-    expected = (tmp_path / "other").stat().st_mode
-    assert {path.name: path.stat().st_mode for path in (tmp_path / "m").iterdir()} == dict.fromkeys(
-        (path.name for path in (tmp_path / "m").iterdir()), expected
-    )
