@@ -113,7 +113,8 @@ def write_sealed(path: Path, values: dict[str, Any]) -> None:
 def read_sealed(path: Path, hint: str = STEP_AGAIN) -> dict[str, Any]:
     """Raises FileNotFoundError, or RunFormat when a single character is not what was written."""
     values = read_json(path, hint)
-    if not isinstance(values, dict) or values.pop(SEAL, None) != seal_of(values):
+    whole = path.read_bytes().endswith(b"\n")  # its last character is none of the values'
+    if not whole or not isinstance(values, dict) or values.pop(SEAL, None) != seal_of(values):
         raise RunFormat("its content is not what was written", str(path), hint)
     return values
 

@@ -13,7 +13,7 @@ import pytest
 from pipeline.errors import RunLocked
 from pipeline.lock import holder, locked
 from pipeline.profile import Profile, ProfileError, load_profile, parse_bytes
-from pipeline.store import DONE, Done, RunFolder, RunFormat, read_json, write_json
+from pipeline.store import DONE, Done, RunFolder, RunFormat, read_json, read_sealed, write_json, write_sealed
 
 
 @pytest.fixture
@@ -173,3 +173,12 @@ def test_a_profile_never_decides_what_is_computed() -> None:
     from pipeline.config import RunConfig
 
     assert not set(Profile.__dataclass_fields__) & set(RunConfig.model_fields)
+
+
+def test_a_sealed_file_is_not_believed_without_its_last_character(tmp_path: Path) -> None:
+    path = tmp_path / "DONE.json"
+    write_sealed(path, {"step": "train_tree"})
+    assert read_sealed(path) == {"step": "train_tree"}
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(RunFormat, match="not what was written"):
+        read_sealed(path)
