@@ -9,6 +9,18 @@ from tasks.rows.base import Array, Rows
 
 
 @dataclass(frozen=True)
+class Probabilities:
+    """What the softmax of all scores of a row gives, of a model whose scores are log-odds.
+
+    named  (n_rows, top) float32: probabilities of the ranking's classes, NaN where these are -1
+    label  (n_rows,) float32: natural logarithm of the probability of the row's label, NaN where that is not known
+    """
+
+    named: Array
+    label: Array
+
+
+@dataclass(frozen=True)
 class Ranking:
     """The best classes of each row of a block.
 
@@ -16,12 +28,14 @@ class Ranking:
     scores       (n_rows, top) float32, NaN where classes is -1
     evaluations  (n_rows,) int32: classifiers (dot products) really evaluated for the row
     path         (n_rows, longest) int32 node ids from the root down, -1 padded; None for a flat model
+    probabilities  None where they were not asked for, or the model has none
     """
 
     classes: Array
     scores: Array
     evaluations: Array
     path: Array | None = None
+    probabilities: Probabilities | None = None
 
 
 class Model(Protocol):
@@ -29,7 +43,7 @@ class Model(Protocol):
 
     @property
     def kind(self) -> str:
-        """The config's word: "ovr", "heshing", "flat-hash", "label-tree"."""
+        """The config's word: "ovr", "heshing", "label-tree", "trace-norm"."""
         ...
 
     @property

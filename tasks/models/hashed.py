@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -10,8 +11,8 @@ import numpy as np
 from tasks.hashing.heshing import HashedScorer
 from tasks.models.base import Ranking
 from tasks.models.errors import HashMismatch, ModelFormat
-from tasks.models.slices import check_width, slices
-from tasks.models.topk import top_classes
+from tasks.models.flat import PROBABILISTIC, rank_flat, read_probabilistic
+from tasks.models.slices import slices
 from tasks.rows.base import Array, Rows
 
 HASH = {
@@ -28,12 +29,14 @@ NODE_ARRAYS = {"node_seeds": np.uint32, "parent": np.int32, "level": np.int32, "
 class HashedModel:
     """score(row, class) = scale * sum over the path's levels t of <w_t, Phi(row, node at t)>.
 
-    table   (n_levels - 1, n_buckets) float32: the levels below the root; (1, n_buckets) when flat
+    table          (n_levels - 1, n_buckets) float32: the levels below the root; (1, n_buckets) when flat
+    probabilistic  whether scores are log-odds of a softmax: the model was trained with the multinomial logistic loss
     """
 
     scorer: HashedScorer
     table: Array
     kind: str = "heshing"
+    probabilistic: bool = False
 
     @property
     def n_features(self) -> int:
@@ -43,16 +46,18 @@ class HashedModel:
     def n_classes(self) -> int:
         return int(self.scorer.n_outputs)
 
-    def rank(self, rows: Rows, top: int) -> Ranking:
-        """Evaluations = hashed dot products of a row, one per scored node. Raises ColumnMismatch."""
-        check_width(rows, self.n_features, self.kind)
-        classes = np.empty((rows.n_rows, top), np.int32)
-        best = np.empty((rows.n_rows, top), np.float32)
+    @property
+    def operations(self) -> int:
+        """Hashed dot products of a row, one per scored node."""
+        return round(self.scorer.operations_per_row())
+
+    def score_slices(self, rows: Rows) -> Iterator[tuple[int, int, Array]]:
         for start, stop, part in slices(rows, len(self.scorer.parent)):
-            scores = self.scorer.scores({"table": self.table}, part)
-            classes[start:stop], best[start:stop] = top_classes(scores, top)
-        evaluations = np.full(rows.n_rows, round(self.scorer.operations_per_row()), np.int32)
-        return Ranking(classes, best, evaluations)
+            yield start, stop, self.scorer.scores({"table": self.table}, part)
+
+    def rank(self, rows: Rows, top: int) -> Ranking:
+        """Raises ColumnMismatch."""
+        return rank_flat(self, rows, top)
 
     def header(self) -> dict[str, Any]:
         return {
@@ -65,6 +70,7 @@ class HashedModel:
             "root": "takes no part in scores: its share is equal for all classes",
             "table": "row i holds the weights of level i + 1 (of level 0 in a flat model); levels count from the root, "
             "and all those below it are one where they share a table",
+            **({PROBABILISTIC: True} if self.probabilistic else {}),
         }
 
     def tensors(self) -> dict[str, Array]:
@@ -87,7 +93,7 @@ class HashedModel:
             n_features=header["n_features"],
             scale=header["scale"],
         )
-        return cls(scorer, tensors["table"], str(header["kind"]))
+        return cls(scorer, tensors["table"], str(header["kind"]), read_probabilistic(header))
 
 
 def check_nodes(header: dict[str, Any], tensors: dict[str, Array]) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
-import numpy as np
-
 from tasks.models.base import Ranking
+from tasks.models.certificate import TRACE_NORM, check_certificate
 from tasks.models.errors import ModelFormat
-from tasks.models.slices import check_width, slices
-from tasks.models.topk import top_classes
+from tasks.models.flat import PROBABILISTIC, rank_flat, read_probabilistic
+from tasks.models.slices import slices
 from tasks.rows.base import Array, Rows
 
 
@@ -18,13 +18,17 @@ from tasks.rows.base import Array, Rows
 class LinearModel:
     """score(row, class) = row . weights[:, class] + bias[class].
 
-    weights  (n_features, n_classes) float32
-    bias     (n_classes,) float32; None for a model without
+    weights        (n_features, n_classes) float32
+    bias           (n_classes,) float32; None for a model without
+    probabilistic  whether scores are log-odds of a softmax: the model was trained with the multinomial logistic loss
+    certificate    of a trace-norm model whose factors would take more room; None for other kinds
     """
 
     weights: Array
     bias: Array | None = None
     kind: str = "ovr"
+    probabilistic: bool = False
+    certificate: dict[str, Any] | None = None
 
     @property
     def n_features(self) -> int:
@@ -34,20 +38,26 @@ class LinearModel:
     def n_classes(self) -> int:
         return int(self.weights.shape[1])
 
-    def rank(self, rows: Rows, top: int) -> Ranking:
-        """Every class is evaluated for every row; raises ColumnMismatch."""
-        check_width(rows, self.n_features, self.kind)
-        classes = np.empty((rows.n_rows, top), np.int32)
-        best = np.empty((rows.n_rows, top), np.float32)
+    @property
+    def operations(self) -> int:
+        """Every class is evaluated for every row."""
+        return self.n_classes
+
+    def score_slices(self, rows: Rows) -> Iterator[tuple[int, int, Array]]:
         for start, stop, part in slices(rows, self.n_classes):
             scores = part.scores(self.weights)
             if self.bias is not None:
                 scores += self.bias
-            classes[start:stop], best[start:stop] = top_classes(scores, top)
-        return Ranking(classes, best, np.full(rows.n_rows, self.n_classes, np.int32))
+            yield start, stop, scores
+
+    def rank(self, rows: Rows, top: int) -> Ranking:
+        """Raises ColumnMismatch."""
+        return rank_flat(self, rows, top)
 
     def header(self) -> dict[str, Any]:
-        return {"kind": self.kind, "bias": self.bias is not None, "score": "row . weights[:, class] + bias[class]"}
+        facts = {"kind": self.kind, "bias": self.bias is not None, "score": "row . weights[:, class] + bias[class]"}
+        facts |= {PROBABILISTIC: True} if self.probabilistic else {}
+        return facts if self.certificate is None else {**facts, "certificate": self.certificate}
 
     def tensors(self) -> dict[str, Array]:
         named = {"weights": self.weights}
@@ -61,4 +71,7 @@ class LinearModel:
             raise ModelFormat("a linear model needs weights (n_features, n_classes) and, if any, bias (n_classes,)")
         if bool(header.get("bias")) != (bias is not None):
             raise ModelFormat("the header and the tensors disagree on whether the model has a bias")
-        return cls(weights, bias, str(header["kind"]))
+        kind, certificate = str(header["kind"]), None
+        if kind == TRACE_NORM:
+            certificate = check_certificate(header.get("certificate"))
+        return cls(weights, bias, kind, read_probabilistic(header), certificate)

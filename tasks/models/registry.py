@@ -12,6 +12,7 @@ MODELS = {
     "msvm": "tasks.models.linear:LinearModel",
     "hie-svm": "tasks.models.linear:LinearModel",
     "multinomial": "tasks.models.linear:LinearModel",
+    "trace-norm": "tasks.models.factored:TraceNormModels",
     "heshing": "tasks.models.hashed:HashedModel",
     "flat-hash": "tasks.models.hashed:HashedModel",
     "label-tree": "tasks.trees.tree:LabelTree",

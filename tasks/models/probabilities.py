@@ -1,0 +1,32 @@
+"""Softmax over all classes of a row, of which only the probabilities asked for are kept."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from tasks.rows.base import Array
+
+
+@numba.njit(cache=True, nogil=True)
+def softmax_parts(scores: Array, classes: Array, labels: Array, named: Array, own: Array) -> None:
+    """Probabilities exp(z_c) / sum over c' of exp(z_c'), the largest score taken off first, so that nothing overflows.
+
+    scores   (n_rows, n_classes) float32 or float64, finite: log-odds z; exponentials in their type, sums in float64
+    classes  (n_rows, top) int32: whose probabilities are wanted; -1 for none
+    labels   (n_rows,) int32: whose log-probability is wanted; -1 for none
+    named    (n_rows, top) float32, filled: probabilities of `classes`, NaN where there is none
+    own      (n_rows,) float32, filled: natural logarithm of that of `labels`, NaN where there is none
+    """
+    for i in range(scores.shape[0]):
+        row = scores[i]
+        highest = row[0]
+        for c in range(1, row.size):
+            highest = max(highest, row[c])
+        total = 0.0
+        for c in range(row.size):
+            total += np.exp(row[c] - highest)
+        for j in range(classes.shape[1]):
+            c = classes[i, j]
+            named[i, j] = np.exp(np.float64(row[c]) - highest) / total if c >= 0 else np.nan
+        own[i] = np.float64(row[labels[i]]) - highest - np.log(total) if labels[i] >= 0 else np.nan
