@@ -77,6 +77,32 @@ ROWS = ByteCache(ROWS_BYTES)  # blocks of rows
 SMALL = ByteCache(SMALL_BYTES)  # labels, splits, row ids, codebooks
 
 
+class Budget:
+    """Bytes that this process may keep in all between tasks: products of rows that a fit asks for first, then rows."""
+
+    def __init__(self, total: int, rest: ByteCache) -> None:
+        self.total, self.rest, self.used = total, rest, 0
+        self._lock = Lock()
+
+    def resize(self, total: int) -> None:
+        """Allow so many bytes from now on; what is in use stays."""
+        with self._lock:
+            self.total = total
+            self.rest.set_cap(max(0, self.total - self.used))
+
+    def take(self, nbytes: int) -> bool:
+        """Whether so many more (fewer, when negative) bytes may be kept; rows give way to them."""
+        with self._lock:
+            if nbytes > 0 and self.used + nbytes > self.total:
+                return False
+            self.used += nbytes
+            self.rest.set_cap(max(0, self.total - self.used))
+            return True
+
+
+BUDGET = Budget(ROWS_BYTES, ROWS)
+
+
 def set_cache_bytes(cap: int) -> None:
-    """How many bytes of rows this process may keep; 0 keeps none."""
-    ROWS.set_cap(cap)
+    """How many bytes of rows and products of rows this process may keep; 0 keeps none."""
+    BUDGET.resize(cap)

@@ -1,0 +1,213 @@
+"""The empirical risk over the pool: sums over spans of blocks, a basis whose columns lie in the run folder, and a log.
+
+The log keeps what the rows have answered. A solver is deterministic, so one that was interrupted is begun anew with
+the answers it had, and asks on from there: to the same bits, whatever the solver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline.oracles import keep, load_kept
+from pipeline.pool import Pool
+from tasks.calls import write_array
+from tasks.digest import digest_arrays, digest_text
+from tasks.files import beside, disk_room
+from tasks.fit.targets import SplitTargets
+from tasks.io import Block, read_rows
+from tasks.rows.base import Array
+from tasks.trace.blocks import (
+    Arrays,
+    Setting,
+    confusion_span,
+    evaluate_span,
+    gradient_span,
+    losses_span,
+    make_spans,
+    mean_span,
+)
+from tasks.trace.point import Basis, Direction, Group, Point
+from tasks.trace.risk import LocalRisk, RiskSums
+from tasks.trees.gather import gather
+
+LOG_BYTES = 1 << 29  # answers kept of one search at most
+SAMPLE_BYTES = 64 << 20  # of the sample that this process holds: wide rows are sampled more sparingly
+
+
+class AnswerLog:
+    """Answers in the order they were given, one file each; those of a search that is over are removed."""
+
+    def __init__(self, folder: Path, most_bytes: int = LOG_BYTES) -> None:
+        self.folder, self.most_bytes = folder, most_bytes
+        self.begin()
+
+    def begin(self) -> None:
+        """From the first answer on."""
+        self.number, self.bytes = 0, 0
+
+    def forget(self) -> None:
+        """The search is over: its answers are of no use any more."""
+        for path in self.folder.glob("*.npz"):
+            path.unlink()
+        self.begin()
+
+    def ask(self, question: str, answer: Callable[[], Arrays]) -> Arrays:
+        """What was answered to this question at this place, or `answer()`, which is kept while there is room."""
+        path = self.folder / f"{self.number:06d}.npz"
+        self.number += 1
+        kept = load_kept(path)
+        if kept is not None and str(kept.pop("question")) == question:
+            self.bytes += sum(array.nbytes for array in kept.values())
+            return kept
+        found = answer()
+        self.bytes += sum(array.nbytes for array in found.values())
+        if self.bytes <= self.most_bytes:
+            keep(path, {**found, "question": np.array(question)})
+        return found
+
+
+class PoolRisk:
+    """`tasks.trace.risk.Risk` over the training blocks of a rows store.
+
+    fit     names the fit: workers keep projections under it
+    folder  for columns of bases and for answers, while the fit is under way
+    name    what the dashboard shows; `said` behind it tells how far the search is
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        blocks: Sequence[Block],
+        dataset: str,
+        counts: Array,
+        shape: tuple[int, int],
+        fit: str,
+        folder: Path,
+        name: str,
+    ) -> None:
+        self.pool, self.blocks, self.name, self.said = pool, list(blocks), name, ""
+        self.targets, self.fit, self.folder = SplitTargets(dataset), fit, folder
+        self.counts = counts
+        self._n_features, self._n_classes = shape
+        self.spans = make_spans(self.blocks, self._n_classes)
+        self.log = AnswerLog(folder / "answers")
+        self.passes, self.calls = 0, 0
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.counts.sum())
+
+    @property
+    def n_features(self) -> int:
+        return self._n_features
+
+    @property
+    def n_classes(self) -> int:
+        return self._n_classes
+
+    def group(self, columns: Array) -> Group:
+        """The columns in float32, in a file named after their content."""
+        plain = np.ascontiguousarray(columns, np.float32)
+        token = digest_arrays(plain)
+        path = self._columns(token)
+        if not path.exists():
+            spare = beside(path)
+            with disk_room(str(path), plain.nbytes):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_array(spare, plain)
+                spare.replace(path)
+        return Group(token, str(path), plain.shape[1])
+
+    def forget_columns(self, besides: Basis) -> None:
+        """Remove the files of all groups but those of this basis."""
+        kept = {group.source for group in besides.groups}
+        for path in self._columns("*").parent.glob("*.npy"):
+            if str(path) not in kept:
+                path.unlink()
+
+    def _columns(self, token: str) -> Path:
+        return self.folder / "columns" / f"{token}.npy"
+
+    def evaluate(self, point: Point) -> RiskSums:
+        arrays = arrays_of(point)
+        return self._risk("evaluate", point, arrays, lambda: self._sum(evaluate_span, "scores", point.basis, arrays))
+
+    def gradient(self, point: Point, scale: Array | None = None) -> RiskSums:
+        arrays = arrays_of(point)
+        asked = arrays if scale is None else {**arrays, "scale": scale}
+        self.passes += 1
+        return self._risk(
+            "gradient", point, asked, lambda: self._sum(gradient_span, "gradient", point.basis, arrays, scale)
+        )
+
+    def losses(self, point: Point, direction: Direction, steps: Sequence[float]) -> Array:
+        arrays = arrays_of(point) | {f"step_{name}": array for name, array in arrays_of(direction).items()}
+        at = tuple(float(step) for step in steps)
+
+        def answer() -> Arrays:
+            return {"losses": self._sum(losses_span, "search", point.basis, arrays, at) / max(1, self.n_rows)}
+
+        return self.log.ask(self._question(f"losses {at}", point.basis, arrays), answer)["losses"]
+
+    def confusion(self, point: Point) -> Array:
+        arrays = arrays_of(point)
+
+        def answer() -> Arrays:
+            return {"confusion": self._sum(confusion_span, "classes", point.basis, arrays) / max(1, self.n_rows)}
+
+        return self.log.ask(self._question("confusion", point.basis, arrays), answer)["confusion"]
+
+    def mean(self) -> Array:
+        def answer() -> Arrays:
+            return {"mean": self._sum(mean_span, "mean", Basis(self.n_features)) / max(1, self.n_rows)}
+
+        return self.log.ask("mean", answer)["mean"]
+
+    def sample(self, n: int) -> LocalRisk:
+        """The first training rows; ingest stores them shuffled."""
+        blocks, offsets, labels = [], [], []
+        missing = self._affordable(min(n, self.n_rows))
+        for number, block in enumerate(self.blocks):
+            index, known = self.targets.of(block)
+            blocks.append(np.full(min(missing, index.size), number))
+            offsets.append(index[:missing])
+            labels.append(known[:missing])
+            missing -= labels[-1].size
+            if not missing:
+                break
+        rows = gather(self.blocks, np.concatenate(blocks), np.concatenate(offsets))
+        return LocalRisk(rows, np.concatenate(labels), self.n_classes, np.float32)
+
+    def _affordable(self, n: int) -> int:
+        """At most n rows of SAMPLE_BYTES, by the bytes of the first block's."""
+        rows = read_rows(self.blocks[0])
+        return max(1, min(n, SAMPLE_BYTES * rows.n_rows // max(1, rows.nbytes)))
+
+    def _risk(self, what: str, point: Point, asked: Arrays, answer: Callable[[], RiskSums]) -> RiskSums:
+        def packed() -> Arrays:
+            sums = answer().mean()
+            numbers = np.array([sums.rows, sums.loss])
+            return {"numbers": numbers, "gradient": sums.gradient, "bias": sums.bias, "entropies": sums.entropies}
+
+        found = self.log.ask(self._question(what, point.basis, asked), packed)
+        rows, loss = found["numbers"]
+        return RiskSums(int(rows), float(loss), found["gradient"], found["bias"], found["entropies"])
+
+    @staticmethod
+    def _question(what: str, basis: Basis, arrays: Arrays) -> str:
+        columns = [(group.token, kept) for group, kept in zip(basis.groups, basis.kept, strict=True)]
+        return digest_text(what, repr(columns), *(digest_arrays(array) for _, array in sorted(arrays.items())))
+
+    def _sum(self, fn: Callable[..., Any], what: str, basis: Basis, *shared: Any) -> Any:
+        self.calls += 1
+        travelling = Setting(self.fit, self.targets, Basis(basis.n_features, basis.groups, basis.kept))
+        return self.pool.sum(fn, self.spans, *shared, travelling, name=f"{what}_{self.name}{self.said}")
+
+
+def arrays_of(at: Point | Direction) -> Arrays:
+    """What travels of a point or a direction, beside the basis."""
+    return {"core": at.core} if at.bias is None else {"core": at.core, "bias": at.bias}
