@@ -6,17 +6,18 @@ The same numbers give the same bytes: ids come from a fixed salt, no date is wri
 from __future__ import annotations
 
 import io
+import math
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 INK, FAINT, MAIN, OTHER = "#010101", "#020202", "#030303", "#040404"  # stand for colours that the page defines
 PAGE_COLOURS = {INK: "var(--ink)", FAINT: "var(--faint)", MAIN: "var(--main)", OTHER: "var(--other)"}
@@ -38,6 +39,8 @@ SETTINGS = {
 }
 NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 Box = tuple[float, float, float, float]  # left, bottom, right, top in points
+Which = Literal["x", "y"]
+MANY_DECADES = 3  # from which on an axis has ticks at powers of ten alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,26 +71,56 @@ class Scale:
     write: Callable[[float], str]
     base: int = 10
 
-    def apply(self, axes: Axes) -> None:
-        axes.set_xscale("log")
-        subs = (1.0,) if self.base == 2 else (1.0, 2.0, 5.0)
-        axes.xaxis.set_major_locator(LogLocator(self.base, subs=subs, numticks=7))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: self.write(value)))
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.set_xlabel(self.label)
+    def apply(self, axes: Axes, which: Which = "x") -> None:
+        """To axes on which everything is drawn already: how far their values reach decides on the ticks."""
+        axes.set(**{f"{which}scale": "log", f"{which}label": self.label})
+        axis = axes.xaxis if which == "x" else axes.yaxis
+        subs = (1.0,) if self.base == 2 or _decades(axes, which) > MANY_DECADES else (1.0, 2.0, 5.0)
+        axis.set_major_locator(LogLocator(self.base, subs=subs, numticks=7))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: self.write(value)))
+        axis.set_minor_locator(NullLocator())
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A linear axis of whole numbers."""
+
+    label: str
+
+    def apply(self, axes: Axes, which: Which = "x") -> None:
+        axes.set(**{f"{which}label": self.label})
+        axis = axes.xaxis if which == "x" else axes.yaxis
+        axis.set_major_locator(MaxNLocator("auto", integer=True, min_n_ticks=1))
+
+
+Axis = Scale | Whole | str  # a string labels a linear axis
+
+
+def _decades(axes: Axes, which: Which) -> float:
+    """Powers of ten between the least and the largest positive value; 0 where nothing is drawn."""
+    box = axes.dataLim
+    low, high = (box.minposx, box.xmax) if which == "x" else (box.minposy, box.ymax)
+    return math.log10(high / low) if 0 < low < high < math.inf else 0.0
+
+
+def _apply(axes: Axes, axis: Axis, which: Which) -> None:
+    if isinstance(axis, str):
+        axes.set(**{f"{which}label": axis})
+    else:
+        axis.apply(axes, which)
 
 
 def scatter(points: Sequence[Point], scale: Scale, y_label: str, lines: Lines | None = None) -> str:
     """Points with their names beside them, x on a logarithmic axis; an SVG element."""
     with mpl.rc_context(SETTINGS):
-        figure, axes = _canvas(3.9)
-        scale.apply(axes)
+        figure, axes = canvas(3.9)
         axes.grid(True, axis="both", alpha=0.5)
         for group, colour in ((True, MAIN), (False, OTHER)):
             chosen = [point for point in points if point.marked is group]
             marker = "o" if group else "D"
             axes.plot([p.x for p in chosen], [p.y for p in chosen], marker, color=colour, markersize=7, zorder=3)
         _frontier(axes, [point for point in points if point.marked])
+        scale.apply(axes)
         axes.margins(0.18, 0.18)
         _reference(axes, lines or Lines())
         axes.set_ylabel(y_label)
@@ -125,7 +158,7 @@ def _name_points(axes: Axes, points: Sequence[Point]) -> None:
     spots = {point: tuple(axes.transData.transform((point.x, point.y)) * 72 / axes.figure.dpi) for point in points}
     taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in spots.values()]
     for point in sorted(points, key=lambda p: (-p.y, p.x, p.name)):
-        text = _short_name(point.name, 24)
+        text = short_name(point.name, 24)
         width, height = 5.6 * len(text), 10.0
         x, y = spots[point]
         places = [(dx - (dx < 0) * width, dy) for step in range(8) for dx, dy in _around(step)]
@@ -151,56 +184,65 @@ def _covers(box: Box, taken: Sequence[Box]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One line of a line plot, with the spread of its values (half the height of the bars) where they are means."""
+    """One line of a line plot, with the spread of its values (half the height of the bars) where they are means.
+
+    starred  places in x and y of the points that stand out
+    """
 
     name: str
     x: Sequence[float]
     y: Sequence[float]
     spread: Sequence[float] = ()
+    starred: Sequence[int] = ()
 
 
 STYLES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P")
+MOST_MARKERS = 40  # points of a line that are marked one by one
+MOST_INSIDE = 6  # lines of a legend that stands among the lines; a longer one stands below
 
 
-def line_plot(series: Sequence[Series], levels: Mapping[str, float], x: Scale | str, y_label: str) -> str:
-    """Lines told apart by marker, dashes and colour, levels as thin lines with their name; an SVG element.
-
-    x  a logarithmic scale, or the label of a linear one
-    """
+def line_plot(series: Sequence[Series], levels: Mapping[str, float], x: Axis, y: Axis) -> str:
+    """Lines told apart by marker, dashes and colour, levels as thin lines with their name; an SVG element."""
+    below = len(series) > MOST_INSIDE
     with mpl.rc_context(SETTINGS):
-        figure, axes = _canvas(4.2)
-        if isinstance(x, Scale):
-            x.apply(axes)
-        else:
-            axes.set_xlabel(x)
+        figure, axes = canvas(4.2 + 0.1 * len(series) * below)
         axes.grid(True, axis="both", alpha=0.5)
         for place, one in enumerate(series):
-            colour = MAIN if place % 2 == 0 else OTHER
-            marker = MARKERS[place % len(MARKERS)] if len(one.x) <= 40 else ""
-            style = f"{marker}{STYLES[place // 2 % len(STYLES)]}"
-            axes.plot(one.x, one.y, style, color=colour, label=_short_name(one.name), markersize=5, zorder=3)
-            if one.spread:
-                axes.errorbar(one.x, one.y, one.spread, fmt="none", ecolor=colour, capsize=2, linewidth=0.8, zorder=2)
+            _draw_line(axes, one, place)
         for name, level in levels.items():
             axes.axhline(level, color=INK, linewidth=0.8, linestyle=":", zorder=1)
-            _name_level(axes, _short_name(name), level)
-        axes.set_ylabel(y_label)
+            _name_level(axes, short_name(name), level)
+        _apply(axes, x, "x")
+        _apply(axes, y, "y")
         if series:
-            axes.legend(fontsize=8, frameon=False)
+            outside: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncols": 2}
+            axes.legend(fontsize=8, frameon=False, **(outside if below else {}))
         figure.tight_layout()
         return svg_of(figure)
 
 
-def _short_name(name: str, most: int = 32) -> str:
+def _draw_line(axes: Axes, one: Series, place: int) -> None:
+    colour = MAIN if place % 2 == 0 else OTHER
+    marker = MARKERS[place % len(MARKERS)] if len(one.x) <= MOST_MARKERS else ""
+    style = f"{marker}{STYLES[place // 2 % len(STYLES)]}"
+    axes.plot(one.x, one.y, style, color=colour, label=short_name(one.name), markersize=5, zorder=3)
+    if one.spread:
+        axes.errorbar(one.x, one.y, one.spread, fmt="none", ecolor=colour, capsize=2, linewidth=0.8, zorder=2)
+    if one.starred:
+        x, y = [one.x[i] for i in one.starred], [one.y[i] for i in one.starred]
+        axes.plot(x, y, "*", color=colour, markeredgecolor=INK, markeredgewidth=0.6, markersize=14, zorder=4)
+
+
+def short_name(name: str, most: int = 32) -> str:
     return name if len(name) <= most else name[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
 def bars(values: Mapping[str, float], x_label: str, shown: Sequence[str]) -> str:
     """Horizontal bars in the given order, top down, each with its value written out; an SVG element."""
     with mpl.rc_context(SETTINGS):
-        figure, axes = _canvas(0.9 + 0.3 * max(1, len(values)))
-        names = [_short_name(name) for name in values]
+        figure, axes = canvas(0.9 + 0.3 * max(1, len(values)))
+        names = [short_name(name) for name in values]
         places = list(range(len(names)))
         axes.barh(places, list(values.values()), color=MAIN, height=0.6)
         for place, value, text in zip(places, values.values(), shown, strict=True):
@@ -213,7 +255,7 @@ def bars(values: Mapping[str, float], x_label: str, shown: Sequence[str]) -> str
         return svg_of(figure)
 
 
-def _canvas(height: float) -> tuple[Figure, Axes]:
+def canvas(height: float) -> tuple[Figure, Axes]:
     figure = Figure(figsize=(6.4, height))
     FigureCanvasSVG(figure)
     return figure, figure.add_subplot()
@@ -236,8 +278,10 @@ def svg_of(figure: Figure) -> str:
     return re.sub(r"[ \t]+\n", "\n", text).strip()
 
 
-def scoped(svg: str, prefix: str, title: str) -> str:
-    """The ids of an SVG made unique on the page, and a title for those who cannot see it (already escaped)."""
+def scoped(svg: str, prefix: str, title: str, told: str) -> str:
+    """The ids of an SVG made unique on the page, title and description for those who cannot see it (both escaped)."""
     svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
-    svg = re.sub(r'((?:xlink:)?href="#|url\(#)', rf"\1{prefix}-", svg)
-    return re.sub(r"<svg ", f'<svg role="img" aria-label="{title}" ', svg, count=1)
+    svg = re.sub(r'((?:xlink:)?href="#|url\(#)', lambda found: f"{found[1]}{prefix}-", svg)
+    named = f'<svg role="img" aria-label="{title}" aria-describedby="{prefix}-told" '
+    head, body = svg.replace("<svg ", named, 1).split(">", 1)
+    return f'{head}><desc id="{prefix}-told">{told}</desc>{body}'

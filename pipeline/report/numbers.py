@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from pipeline.report.summary import Metrics, known
@@ -33,6 +34,11 @@ def size(value: float) -> str:
             return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
         value /= 1024
     return f"{value:.1f} TiB"
+
+
+def short(value: float) -> str:
+    """Three digits, an exponent without padding: 0.0125, 1.25e-5."""
+    return re.sub(r"e([+-])0*(\d)", r"e\1\2", f"{value:.3g}").replace("e+", "e")
 
 
 def microseconds(value: float) -> str:
@@ -77,3 +83,16 @@ WIDE_COLUMNS = (
     Column("mean_per_class_top1", "per class", percent, "mean over classes of the share of their rows that are right"),
     *COLUMNS[1:],
 )
+OPTIONAL_COLUMNS = (  # shown where a model has them
+    Column("log_loss", "log-loss", plain, "mean of -log of the probability given to the right class"),
+    Column("calibration_error", "calibration", percent, "mean distance of stated probability and share of rows right"),
+    Column("rank", "rank", count, "rank of the weights, bias apart"),
+)
+
+
+def columns_of(models: Iterable[Metrics], columns: Sequence[Column]) -> tuple[Column, ...]:
+    """`columns`, and beside the accuracies those that not every system has, where some model has them."""
+    found = list(models)
+    more = [one for one in OPTIONAL_COLUMNS if any(known(metrics, one.key) is not None for metrics in found)]
+    behind = [column.key for column in columns].index("hier_err")
+    return (*columns[:behind], *more, *columns[behind:])

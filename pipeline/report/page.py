@@ -11,13 +11,18 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from pipeline.report.compression import compression_plot
 from pipeline.report.csvs import csv_text
 from pipeline.report.curves import retrieval_plot, sweep_plots
+from pipeline.report.descent import descent_plots
 from pipeline.report.figures import Lines, Point, Scale, bars, scatter, scoped
-from pipeline.report.numbers import WIDE_COLUMNS, count, percent, plain, seconds, size
+from pipeline.report.numbers import WIDE_COLUMNS, columns_of, count, percent, plain, seconds, size
+from pipeline.report.paths import path_plots
 from pipeline.report.plot import Plot
+from pipeline.report.spectrum import spectrum_plot
 from pipeline.report.summary import RunSummary, best_model, known, non_dominated
 from pipeline.report.table import legend, printable
+from pipeline.report.topk import top_k_plot
 from tasks.files import beside, disk_room
 
 MOST = 200  # lines of a list that the page shows; the rest is counted
@@ -50,10 +55,13 @@ def render(run: RunSummary, plots: Sequence[Plot], folder: str) -> str:
         lstrip_blocks=True,
         finalize=lambda value: value if isinstance(value, Markup) else _shown(value),
     )
-    figures = [(plot, Markup(scoped(plot.svg, f"f{i}", escape(plot.title)))) for i, plot in enumerate(plots)]
+    figures = [
+        (plot, Markup(scoped(plot.svg, f"f{i}", escape(plot.title), escape(plot.caption))))
+        for i, plot in enumerate(plots)
+    ]
     return environment.get_template(TEMPLATE).render(
         run=run,
-        columns=WIDE_COLUMNS,
+        columns=columns_of(run.models.values(), WIDE_COLUMNS),
         marked=non_dominated(run.models),
         legend=legend(run),
         best=best_model(run.models),
@@ -80,7 +88,8 @@ def _cut(lines: Sequence[str]) -> list[str]:
 def details_of(run: RunSummary) -> list[dict[str, Any]]:
     """Worst classes and most confused pairs per model with names, the best model first."""
     best = best_model(run.models)
-    order = sorted((name for name in run.models if name in run.details), key=lambda name: name != best)
+    wrong = [name for name in run.models if run.details.get(name, {}).keys() & {"worst_classes", "confused_pairs"}]
+    order = sorted(wrong, key=lambda name: name != best)
     return [
         {
             "model": name,
@@ -124,6 +133,11 @@ def plots_of(run: RunSummary) -> list[Plot]:
         _scatter(run, "accuracy-training", "train_ops_per_row", "Accuracy against training cost", ops, flat),
         _errors(run, "flat-error", "top1", "Flat error", "rows with a wrong class, %"),
         _errors(run, "hierarchical-error", "hier_err", "Hierarchical error", "mean height of the common ancestor"),
+        top_k_plot(run),
+        compression_plot(run),
+        spectrum_plot(run),
+        *path_plots(run),
+        *descent_plots(run),
         *sweep_plots(run),
         retrieval_plot(run),
         _timings(run),

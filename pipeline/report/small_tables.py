@@ -1,4 +1,4 @@
-"""Tables of what is no model: codes and the retrievals with them, seeds averaged."""
+"""Tables beside that of models: certificates, what codes cost, codes and the retrievals with them (seeds averaged)."""
 
 from __future__ import annotations
 
@@ -6,18 +6,24 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline.config import RunConfig
+from pipeline.report.certificates import certificate_table
+from pipeline.report.compression import compression_table
 from pipeline.report.numbers import count, percent
 from pipeline.report.summary import Metrics, SmallTable, known
-from pipeline.report.sweeps import Repeats, code_repeats, repeats_of
+from pipeline.report.sweeps import Repeats, code_repeats, compressions_of, repeats_of
 
 Numbers = Mapping[str, Metrics]  # name -> plain numbers
 
 
-def small_tables(config: RunConfig, encodings: Numbers, retrievals: Numbers) -> list[SmallTable]:
-    """Those of a run's tables that have any line."""
+def small_tables(
+    config: RunConfig, models: Numbers, encodings: Numbers, retrievals: Numbers, row_bytes: Mapping[str, float]
+) -> list[SmallTable]:
+    """Those of a run's tables that have any line; row_bytes: name of rows -> bytes of one of them, where known."""
     codes = [_codes_line(group, encodings) for group in code_repeats(config)]
     found = [_retrieval_line(group, retrievals) for group in repeats_of(config)]
     tables = [
+        certificate_table(models),
+        compression_table(compressions_of(config), models, row_bytes),
         SmallTable(
             "Codes", ("codes", "seeds", "zeros in rows", "empty samples", "expected by chance", "bytes/row"), codes
         ),

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline.report.sweeps import Line, Repeats
+from pipeline.report.sweeps import Compression, Line, Repeats
 
 Metrics = Mapping[str, float | None]
 
@@ -23,15 +23,17 @@ class StepTiming:
 
 @dataclass(frozen=True, slots=True)
 class SmallTable:
-    """A table of text: what each column is, and its rows, the first cell naming the row."""
+    """A table of text: what each column is, its rows, the first cell naming the row, and what to know to read it."""
 
     title: str
     heading: Sequence[str]
     rows: Sequence[Sequence[str]]
+    note: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """Plain values, for metrics.json."""
-        return {"title": self.title, "heading": list(self.heading), "rows": [list(row) for row in self.rows]}
+        table = {"title": self.title, "heading": list(self.heading), "rows": [list(row) for row in self.rows]}
+        return table | ({"note": self.note} if self.note else {})
 
 
 @dataclass(frozen=True)
@@ -43,10 +45,12 @@ class RunSummary:
     n_classes    classes of the dataset: what one-vs-rest evaluates per row
     dataset      facts in the order to show them: {"rows": 36000, "features": 576, ...}
     class_ids, class_names   of all classes; empty when the details name none
-    details      per model, `Scores.detail()`: worst classes and most confused pairs by class number
+    details      per model: worst_classes, confused_pairs, top_k of `Scores.detail()`; of some learners also
+                 spectrum [singular value], path [numbers of a pair of lambdas], history [numbers of an iteration]
     notes, warnings, lost    what to know, what is doubtful, what could not be done
     lines        models that differ in one number; retrievals  precision and recall per threshold, by name
-    repeats      retrievals that differ in the seed at most; tables  of what is no model
+    repeats      retrievals that differ in the seed at most; tables  of what has no place in that of models
+    compressions  models that differ only in being trained or tested on codes
     left_out     models of the config that were not trained; overrides  values that the command line put over the config
     timings      the steps in order; environment: versions; commands: how to make it again; config: config.toml
     """
@@ -67,6 +71,7 @@ class RunSummary:
     retrievals: Mapping[str, Mapping[str, Sequence[float]]] = field(default_factory=dict)
     repeats: Sequence[Repeats] = ()
     tables: Sequence[SmallTable] = ()
+    compressions: Sequence[Compression] = ()
     overrides: Sequence[str] = ()
     timings: Sequence[StepTiming] = ()
     environment: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Which models of a config are one system with one key changed: what the report draws as a line.
+"""Which models of a config belong together: one system with one key changed, or trained and tested on other rows.
 
 Found from the settings alone, so models that were written one by one make a line as well as those of a `sweep`.
 """
@@ -13,6 +13,7 @@ from pipeline.config import OWN_ROWS, CodesEncoding, Encoding, Learner, Retrieve
 
 REPEATS = "seed"  # a key of this name repeats a setting: its models are averaged
 Members = list[tuple[str, dict[str, Any]]]  # name and settings
+PLACES = {"name", "rows", "test_rows"}
 NOT_SETTINGS = {"name", "kind", "rows", "test_rows"}
 
 
@@ -38,6 +39,23 @@ class Repeats:
     names: tuple[str, ...]
 
 
+FORMS = ("full", "PQ", "semi-PQ")  # trained and tested on: rows and rows, codes and codes, codes and rows
+
+
+@dataclass(frozen=True, slots=True)
+class Compression:
+    """Models that differ only in being trained, or tested, on codes of the rows (Harchaoui et al., Figure 3).
+
+    label  which they are; names  form -> name of its model, at least two forms, in the order of FORMS
+    rows, codes  names of the rows, and of the encoding of them
+    """
+
+    label: str
+    rows: str
+    codes: str
+    names: Mapping[str, str]
+
+
 def lines_of(run: RunConfig) -> list[Line]:
     """The lines among the models; a system with several changing keys gives one for each value of the others."""
     lines: list[Line] = []
@@ -56,6 +74,40 @@ def lines_of(run: RunConfig) -> list[Line]:
             by_value = {x: tuple(name for name, at in found if at == x) for x in sorted({at for _, at in found})}
             lines.append(Line(label, _short(key), by_value))
     return lines
+
+
+def compressions_of(run: RunConfig) -> list[Compression]:
+    """For each learner, and each encoding whose rows stand for others column by column, the models of its forms."""
+    stand_for = {one.name: one.rows for one in run.encode if one.keeps_columns}
+    alike: dict[tuple[str, str], dict[tuple[str, str], str]] = {}  # settings, rows -> (trained on, tested on) -> name
+    for learner in run.train:
+        settings = {key: value for key, value in learner.model_dump(mode="json").items() if key not in PLACES}
+        root = _root(learner.rows, stand_for)
+        alike.setdefault((repr(settings), root), {}).setdefault((learner.rows, learner.tested_on), learner.name)
+    groups = [
+        (root, codes, names)
+        for (_, root), found in alike.items()
+        for codes in stand_for
+        if len(names := _forms(found, root, codes)) > 1
+    ]
+    several = len({codes for _, codes, _ in groups}) > 1
+    return [
+        Compression(next(iter(names.values())) + (f", {codes}" if several else ""), root, codes, names)
+        for root, codes, names in groups
+    ]
+
+
+def _root(rows: str, stand_for: Mapping[str, str]) -> str:
+    while rows in stand_for:
+        rows = stand_for[rows]
+    return rows
+
+
+def _forms(found: Mapping[tuple[str, str], str], root: str, codes: str) -> dict[str, str]:
+    """The names of the models of each form, those without codes only beside others."""
+    places = zip(FORMS, ((root, root), (codes, codes), (codes, root)), strict=True)
+    names = {form: found[place] for form, place in places if place in found}
+    return names if names.keys() - {"full"} else {}
 
 
 def repeats_of(run: RunConfig) -> list[Repeats]:

@@ -15,9 +15,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from pipeline.outputs import text_table
-from pipeline.report.numbers import COLUMNS, Column
+from pipeline.report.numbers import COLUMNS, Column, columns_of
 from pipeline.report.summary import RunSummary, known, non_dominated
 
+NOTE_WIDTH = 100
 MARK = "*"  # before a model that none other beats
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -27,7 +28,12 @@ def printable(text: str) -> str:
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def cells(run: RunSummary, columns: Sequence[Column] = COLUMNS) -> list[list[str]]:
+def shown_columns(run: RunSummary) -> tuple[Column, ...]:
+    """The columns of the terminal that this run has anything for."""
+    return columns_of(run.models.values(), COLUMNS)
+
+
+def cells(run: RunSummary, columns: Sequence[Column]) -> list[list[str]]:
     """Heading and one line per model: name (marked when none other beats it) and the shared columns."""
     marked = non_dominated(run.models)
     lines = [["", "model", *(column.heading for column in columns)]]
@@ -46,11 +52,12 @@ def parts_that_fit(run: RunSummary, width: int | None, gap: int, edge: int) -> l
 
     gap, edge  cells between two columns, and around all of them
     """
-    widths = widths_of(cells(run))
+    columns = shown_columns(run)
+    widths = widths_of(cells(run, columns))
     names, rest = edge + widths[0] + gap + widths[1], widths[2:]
     parts: list[list[Column]] = [[]]
     used = names
-    for column, wide in zip(COLUMNS, rest, strict=True):
+    for column, wide in zip(columns, rest, strict=True):
         if width is not None and parts[-1] and used + gap + wide > width:
             parts.append([])
             used = names
@@ -97,7 +104,7 @@ def footnotes(run: RunSummary) -> list[str]:
     return [*([mark + text] if text else []), *missing]
 
 
-def rich_table(run: RunSummary, columns: Sequence[Column] = COLUMNS) -> Table:
+def rich_table(run: RunSummary, columns: Sequence[Column]) -> Table:
     heading, *lines = cells(run, columns)
     table = Table()
     for i, text in enumerate(heading):
@@ -123,6 +130,7 @@ def print_table(run: RunSummary, file: TextIO | None = None) -> None:
     for place, table in enumerate(run.tables):
         lines = [list(table.heading), *([printable(cell) for cell in row] for row in table.rows)]
         out.write(writable(("\n" if place or run.models else "") + text_table(lines), out.encoding))
+        out.write(writable("".join(f"{line}\n" for line in textwrap.wrap(table.note, NOTE_WIDTH)), out.encoding))
 
 
 def _print_models(run: RunSummary, out: TextIO) -> None:

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from pipeline.config import OWN_ROWS, Learner, RunConfig
 from pipeline.notes import learner_notes
@@ -18,10 +18,11 @@ from pipeline.published import MADE_FROM, METRICS, REPORT
 from pipeline.report.page import write_report
 from pipeline.report.small_tables import small_tables
 from pipeline.report.summary import RunSummary, StepTiming
-from pipeline.report.sweeps import lines_of, repeats_of
+from pipeline.report.sweeps import compressions_of, lines_of, repeats_of
 from pipeline.rows_facts import RowsFacts, learnt_bytes, rows_facts
 from pipeline.run_check import published_damage
 from pipeline.stage import NEIGHBOURS, Asked, Estimate, Facts, Made, Stage, Work, encode_step, retrieve_step
+from pipeline.stages.details import listed, model_details, row_bytes, spectrum_bytes
 from pipeline.stages.predict import PREDICTIONS, evaluate_step, model_bytes, predict_step, predictions_bytes
 from pipeline.stages.train import MEGABYTE, MODEL, saved_bytes, train_step
 from pipeline.store import Done, file_digest, write_json
@@ -39,6 +40,8 @@ PAGE_BYTES = 512 << 10  # the page without these lines, its figures, events and 
 @dataclass(frozen=True)
 class PublishStage(Stage):
     """The last step: everything that is shown, from everything that was measured."""
+
+    version: ClassVar[int] = 2
 
     config: RunConfig
     tested: bool
@@ -70,7 +73,8 @@ class PublishStage(Stage):
         models = [saved_bytes(learner, model_bytes(learner, facts), facts) for learner in train]
         shown = 2 * LINE_BYTES * self.config.report.worst_classes * len(train)
         copies = [predictions_bytes(learner, predict, facts) for learner in train if self.tested]
-        return Estimate(MEGABYTE, sum(models) + sum(copies) + shown + PAGE_BYTES, 0, max(models, default=0))
+        task = MEGABYTE + spectrum_bytes(self.config, facts.rows, facts.dataset.n_classes)
+        return Estimate(task, sum(models) + sum(copies) + shown + PAGE_BYTES, 0, max(models, default=0))
 
     def run(self, work: Work) -> Made:
         run_folder = work.folder.parent.parent
@@ -94,6 +98,8 @@ class PublishStage(Stage):
         results: dict[str, Any] = {"models": summary.models, "run": run_facts(self.config, work, self.asked)}
         found = {"encodings": encode_steps(self.config), "retrievals": retrieve_steps(self.config)}
         results |= {key: numbers_by_name(steps, work) for key, steps in found.items() if steps}
+        details = listed(summary.details)
+        results |= {"details": details} if details else {}
         results |= {"tables": [table.as_json() for table in summary.tables]} if summary.tables else {}
         write_json(run_folder / METRICS, {**results, MADE_FROM: self._made_from(work)})
         pages = write_report(run_folder / PAGE, summary)
@@ -200,11 +206,8 @@ def summary_of(config: RunConfig, work: Work, asked: Asked) -> RunSummary:
     """What the page shows."""
     dataset = work.dataset
     known, rows = [*dataset.notes, *learner_notes(config.train, dataset)], rows_facts(config, dataset)
-    details = {}
-    for learner in config.train:
-        if evaluate_step(learner.name) in work.inputs:
-            detail = work.inputs[evaluate_step(learner.name)].results["detail"]
-            details[learner.name] = {key: rows[: config.report.worst_classes] for key, rows in detail.items()}
+    models = {learner.name: metrics_of(learner, config, rows, work) for learner in config.train}
+    encodings = numbers_by_name(encode_steps(config), work)
     timings = [StepTiming(name, "ran", done.measured.get("seconds")) for name, done in work.inputs.items()]
     facts = {
         "training rows": dataset.split_counts["train"],
@@ -219,13 +222,13 @@ def summary_of(config: RunConfig, work: Work, asked: Asked) -> RunSummary:
     }
     return RunSummary(
         name=config.report.title or config.name,
-        models={learner.name: metrics_of(learner, config, rows, work) for learner in config.train},
+        models=models,
         n_classes=dataset.n_classes,
         kinds={learner.name: kind_of(learner) for learner in config.train},
         dataset=facts,
         class_ids=dataset.classes.ids,
         class_names=dataset.classes.names,
-        details=details,
+        details=model_details(config, rows, work),
         notes=[note.text for note in known if note.level == "info"],
         warnings=[f"{note.code}: {note.text}" for note in known if note.level == "warning"],
         left_out=asked.left_out,
@@ -233,8 +236,13 @@ def summary_of(config: RunConfig, work: Work, asked: Asked) -> RunSummary:
         retrievals={one.name: work.inputs[retrieve_step(one.name)].results["curve"] for one in config.retrieve},
         repeats=repeats_of(config),
         tables=small_tables(
-            config, numbers_by_name(encode_steps(config), work), numbers_by_name(retrieve_steps(config), work)
+            config,
+            models,
+            encodings,
+            numbers_by_name(retrieve_steps(config), work),
+            row_bytes(rows, encodings, dataset.block_rows),
         ),
+        compressions=compressions_of(config),
         overrides=asked.overrides,
         timings=timings,
         environment=environment(),

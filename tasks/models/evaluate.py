@@ -98,8 +98,12 @@ class Scores:
         return [(int(c), int(self.class_hits[c]), int(self.class_rows[c])) for c in order]
 
     def detail(self, n: int = 20) -> dict[str, Any]:
-        """Plain JSON values for the report: worst classes and most confused pairs, by class number."""
+        """Plain JSON values for the report: worst classes and most confused pairs, by class number.
+
+        top_k  share of the rows whose label is among the first 1, 2, ... classes; empty when no row is labelled
+        """
         return {
+            "top_k": [int(hits) / self.rows for hits in self.hits] if self.rows else [],
             "worst_classes": [list(row) for row in self.worst_classes(n)],
             "confused_pairs": [list(row) for row in self.confusion.top(n)],
         }
