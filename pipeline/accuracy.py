@@ -156,7 +156,10 @@ class Accuracy:
         return found
 
     def table(self) -> str:
-        """One line a part of the data: rows, accuracy, best of the classes named, mean over classes, hierarchical."""
+        """One line a part of the data: rows, accuracy, best of the classes named, mean over classes, hierarchical.
+
+        Then what the probabilities are worth, where the model gives some.
+        """
         lines = [["", "rows", "accuracy"]]
         for name, numbers in self.metrics().items():
             width = int(self.scores[name].hits.size)
@@ -169,6 +172,9 @@ class Accuracy:
             if self.tree is not None:
                 heading.append("hier. error")
                 line.append(plain(numbers["hier_err"]))
+            if "log_loss" in numbers:
+                heading += ["log-loss", "calibration error"]
+                line += [f"{numbers['log_loss']:.4f}", f"{numbers['calibration_error']:.4f}"]
             lines[0] = heading
             lines.append(line)
         return text_table(lines)

@@ -220,6 +220,9 @@ def predict(
         str | None, typer.Option(help="as for `ingest`: hierarchical error is measured on it (files: with --labels)")
     ] = None,
     top: Annotated[int, typer.Option(help="classes per row")] = 5,
+    proba: Annotated[
+        bool, typer.Option("--proba", help="probabilities of these classes, too: trace-norm, or loss = multinomial")
+    ] = False,
     split: Annotated[str | None, typer.Option(help="of a dataset: train, validation, test; default: all rows")] = None,
     scheduler: Annotated[
         str | None, typer.Option("--scheduler", help="of a dataset, as for `run`; default: this process")

@@ -28,9 +28,9 @@ from pipeline.store import RunFolder
 from tasks.errors import UsageError
 from tasks.io import FEATURES
 from tasks.models.blocks import predict_block
-from tasks.models.errors import ColumnMismatch, ModelMissing
+from tasks.models.errors import ColumnMismatch, ModelMissing, NoProbabilities
 from tasks.models.folder import SavedModel, load_model
-from tasks.models.predictions import join_parts, part_name, read_part, write_part
+from tasks.models.predictions import LABEL_LOG, PROBABILITIES, join_parts, part_name, read_part, write_part
 from tasks.models.selection import Selected, Selection
 from tasks.models.sums import HEADER, SUMS
 from tasks.worker import WorkerSettings
@@ -53,6 +53,7 @@ def predict(
     labels: str | None = None,
     taxonomy: str | None = None,
     top: int = 5,
+    proba: bool = False,
     split: str | None = None,
     scheduler: str | None = None,
     format: str | None = None,
@@ -62,9 +63,10 @@ def predict(
     """Rank classes for rows of a dataset store or of files, block by block; returns the number of rows written.
 
     split, scheduler     of a dataset store only; labels, format, index_base: of files only
+    proba                also write probabilities of the classes named, and the logarithm of that of a known label
     taxonomy             a file that hierarchical error is measured on, in place of the dataset's or the model's own
     Where labels are known, a table goes to stdout and its numbers to OUTPUT.metrics.json.
-    raises               OutputExists, the errors of the model folder, of the rows and of the labels, ColumnMismatch
+    raises               OutputExists, NoProbabilities, ColumnMismatch, the errors of model folder, rows and labels
     """
     output = output_place(output, force)
     if top < 1:
@@ -75,6 +77,10 @@ def predict(
     _refuse_idle(is_dataset, asked, data)
     _refuse_other_folder(model)
     saved = load_model(model)
+    if proba and not saved.probabilistic:
+        raise NoProbabilities(
+            f"the scores of this {saved.model.kind} model are margins", f"--proba, {model}", GIVE_SOME
+        )
     top = min(top, saved.model.n_classes)
     with scratch_beside(output) as scratch:
         if is_dataset:
@@ -83,7 +89,7 @@ def predict(
             reading = {"fmt": format, "index_base": index_base}
             done = _predict_files(saved, data, scratch, top, labels, taxonomy, reading)
         joined = scratch / "joined.parquet"
-        join_parts(done.parts, joined)
+        join_parts(done.parts, joined, drop=() if proba else (PROBABILITIES, LABEL_LOG))
         put_in_place(joined, output)
     sys.stderr.write(f"{output}: {done.rows:,} rows, {human_bytes(output.stat().st_size)}\n")
     _tell(done.accuracy, output, {"model": saved.digest, "model_folder": saved.folder, "data": data})
@@ -118,6 +124,10 @@ def _refuse_other_folder(model: Path) -> None:
 
 FOR_DATASETS, FOR_FILES = ("--split", "--scheduler"), ("--labels", "--format", "--index-base")
 HAS_ITS_OWN = "leave it out: a dataset has its own"
+GIVE_SOME = (
+    'trace-norm models give probabilities, and ovr, heshing and flat-hash trained with loss = "multinomial"; '
+    "a model trained by an older version is trained again"
+)
 
 
 # ---- rows --------------------------------------------------------------------------------------------------------
@@ -181,7 +191,7 @@ def _predict_files(
         index = np.arange(rows.n_rows)
         marks = np.full(rows.n_rows, NONE, np.int32) if known is None else known[start : start + rows.n_rows]
         parts.append(scratch / part_name(len(parts)))
-        write_part(parts[-1], Selected(index, index + start, marks), saved.rank(rows, top))
+        write_part(parts[-1], Selected(index, index + start, marks), saved.rank(rows, top, labels=marks))
         if known is not None:
             accuracy.add(ALL_ROWS, read_part(parts[-1]))
     return Predicted(parts, source.n_rows, accuracy)

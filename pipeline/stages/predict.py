@@ -11,7 +11,7 @@ from pipeline.config import LabelTree as LabelTreeSection
 from pipeline.dataset import Dataset, taxonomy_digest
 from pipeline.stage import CARD_BYTES, FILE_BYTES, Estimate, Facts, Made, Stage, Work
 from pipeline.stages.grow import tree_params
-from pipeline.stages.problems import kept_bytes, nodes, path_nodes
+from pipeline.stages.problems import gives_probabilities, kept_bytes, nodes, path_nodes
 from pipeline.stages.train import MEGABYTE, MODEL, inputs_of, train_step
 from pipeline.stages.tree_size import TreeSize
 from tasks.digest import combine
@@ -38,7 +38,8 @@ def predictions_bytes(learner: Learner, predict: PredictSection, facts: Facts) -
     else:
         walked = path_nodes(learner, facts)
     path = 4 * walked + 4 if walked else 0
-    row = 20 + 8 * min(predict.top, dataset.n_classes) + path
+    top = min(predict.top, dataset.n_classes)
+    row = 20 + 8 * top + path + (4 * top + 5 if gives_probabilities(learner) else 0)
     return int(dataset.split_counts["test"]) * row + PART_BYTES
 
 

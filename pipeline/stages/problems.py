@@ -29,6 +29,7 @@ from tasks.io import read_labels
 from tasks.losses import crammer_singer, hinge, logistic, multinomial, weights
 from tasks.losses.base import Loss
 from tasks.models.base import Model
+from tasks.models.certificate import TRACE_NORM
 from tasks.models.hashed import HashedModel
 from tasks.models.linear import LinearModel
 from tasks.rows.base import Array
@@ -73,16 +74,23 @@ class Fitted:
         """What the fitted parameters predict with."""
         parameters, kind = result.parameters, self.learner.kind
         if isinstance(scorer, HashedScorer):
-            return HashedModel(scorer, parameters["table"], kind)
+            return HashedModel(scorer, parameters["table"], kind, gives_probabilities(self.learner))
         if isinstance(scorer, PathScorer):
             return LinearModel(scorer.prototypes(parameters), None, kind)
         if isinstance(self.learner, TreeSvm):
             facts = {"operations": result.operations, "ranking": BELOW}
             return TaxonomyTree.of(self.taxonomy).model(parameters["weights"], parameters.get("bias"), facts)
-        return LinearModel(parameters["weights"], parameters.get("bias"), kind)
+        return LinearModel(parameters["weights"], parameters.get("bias"), kind, gives_probabilities(self.learner))
 
 
 BELOW = "the leaf walked to, then the children passed over, from the last split up, each with its score there"
+
+
+def gives_probabilities(learner: Learner) -> bool:
+    """Whether the scores of a learner's model are log-odds of a softmax: its loss is multinomial logistic."""
+    if isinstance(learner, OneVsRest | Heshing | FlatHash):
+        return learner.loss == "multinomial"
+    return getattr(learner, "kind", None) == TRACE_NORM
 
 
 def taxonomy_of(learner: Learner, facts: Facts) -> Taxonomy:

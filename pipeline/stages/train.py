@@ -12,7 +12,15 @@ from pipeline.config import OWN_ROWS, Learner, SgdLearner, TaxonomyLearner
 from pipeline.dataset import Dataset, taxonomy_digest
 from pipeline.oracles import FileCheckpoint, PoolOracle
 from pipeline.stage import CARD_BYTES, ENCODER, ROWS_STORE, Estimate, Facts, Made, Stage, Work, encode_step
-from pipeline.stages.problems import Fitted, FlatLearner, kept_bytes, nodes, parameter_bytes, taxonomy_of
+from pipeline.stages.problems import (
+    Fitted,
+    FlatLearner,
+    gives_probabilities,
+    kept_bytes,
+    nodes,
+    parameter_bytes,
+    taxonomy_of,
+)
 from tasks.fit.fit import NoTrainingRows, fit
 from tasks.fit.problem import SgdProblem
 from tasks.fit.sgd import SgdParams
@@ -150,7 +158,8 @@ class SgdStage(TrainStage):
         if isinstance(self.learner, TaxonomyLearner):
             named = settings.pop("taxonomy") is not None
             settings |= {"taxonomy": taxonomy_digest(self.taxonomy)} if named else {}
-        return settings
+        # Models of this loss once did not say so: what is in run folders from then is made again.
+        return settings | ({"probabilistic": True} if gives_probabilities(self.learner) else {})
 
     def estimate(self, facts: Facts) -> Estimate:
         model = parameter_bytes(self.learner, facts)

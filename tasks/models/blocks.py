@@ -72,18 +72,18 @@ def predict_block(
         rows = rows.take(selected.index)
     warm_up(saved, rows, top, encoded)
     start = time.perf_counter()
-    ranking = saved.rank(rows, top, encoded)
+    ranking = saved.rank(rows, top, encoded, selected.labels)
     seconds = time.perf_counter() - start
     digest = write_part(Path(target_dir) / part_name(block.index), selected, ranking)
     return PredictReport(rows.n_rows, int(ranking.evaluations.sum(dtype=np.int64)), seconds, (digest,))
 
 
-_WARM: set[tuple[str, str]] = set()
+_WARM: set[tuple[str, bool, str]] = set()
 
 
 def warm_up(saved: SavedModel, rows: Rows, top: int, encoded: bool) -> None:
     """Compile the kernels of this kind of model and rows once per process, so that timings hold no compilation."""
-    kind = (saved.model.kind, rows.body)
+    kind = (saved.model.kind, saved.probabilistic, rows.body)
     if kind not in _WARM and rows.n_rows:
-        saved.rank(rows.take(np.arange(1)), top, encoded)
+        saved.rank(rows.take(np.arange(1)), top, encoded, np.zeros(1, np.int32))
         _WARM.add(kind)

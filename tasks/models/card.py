@@ -8,10 +8,15 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from tasks.models.certificate import certificate_line
+from tasks.models.flat import PROBABILISTIC
+
 METRIC_NAMES = {
     "top1": "top-1 accuracy",
     "top5": "top-5 accuracy",
     "mean_per_class_top1": "mean per-class top-1 accuracy",
+    "log_loss": "log-loss (mean of -log of the probability of the true class, natural log)",
+    "calibration_error": "expected calibration error of the first class, 15 bins",
     "hier_err": "hierarchical error (height of the lowest common ancestor)",
     "test_ops_per_row": "vector operations per row when predicting",
     "speedup": "speed-up over one-vs-rest, in vector operations",
@@ -80,6 +85,10 @@ def model_card(
     lines[-1] += (
         f"`{markdown_text(str(header['rows']))}`, predicts on rows `{markdown_text(str(header['test_rows']))}`."
     )
+    if "certificate" in header:
+        lines += ["", f"Certificate: {markdown_text(certificate_line(header['certificate']))}."]
+    if header.get(PROBABILISTIC):
+        lines += ["", "Scores are log-odds: their softmax over all classes gives probabilities (`predict --proba`)."]
     lines += ["", f"Content digest: `{header['digest']}`"]
     lines += _metric_rows(metrics)
     lines += ["", "## Where it comes from", ""]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tasks.errors import ArtefactError, InputError
+from tasks.errors import ArtefactError, InputError, UsageError
 
 
 class UnsafeFormat(ArtefactError):
@@ -35,3 +35,7 @@ class PredictionsDamaged(ArtefactError):
 
 class ColumnMismatch(InputError):
     """The rows have another width than the model was trained on."""
+
+
+class NoProbabilities(UsageError):
+    """Probabilities were asked of a model whose scores are no log-odds."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tasks.metrics.accuracy import Confusion, mean_per_class, per_class_hits, top_hits
+from tasks.metrics.calibration import Calibration
 from tasks.metrics.cost import speedup
 from tasks.metrics.hierarchy import LocalMeasures, hierarchical_errors, hierarchical_to_flat
 from tasks.models.predictions import Predictions, read_part
@@ -30,6 +31,7 @@ class Scores:
     height                sum of the heights of the lowest common ancestor of true and predicted class
     confusion             wrong (true, predicted) pairs that occur, at most MAX_PAIRS
     local                 loss and ambiguity per depth of a label tree; None for other models
+    calibration           log-loss and calibration of probabilities; None for models without
     """
 
     rows: int
@@ -40,6 +42,7 @@ class Scores:
     height: int
     confusion: Confusion
     local: LocalMeasures | None = None
+    calibration: Calibration | None = None
 
     def __add__(self, other: Scores) -> Scores:
         return Scores(
@@ -51,6 +54,7 @@ class Scores:
             self.height + other.height,
             _bounded(self.confusion + other.confusion),
             _local_sum(self.local, other.local),
+            _calibration_sum(self.calibration, other.calibration),
         )
 
     @property
@@ -82,6 +86,8 @@ class Scores:
         }
         if test_ops:
             numbers["speedup"] = speedup(self.n_classes, test_ops)
+        if self.calibration is not None:
+            numbers |= self.calibration.metrics()
         return numbers | self._per_depth()
 
     def _per_depth(self) -> dict[str, float]:
@@ -140,6 +146,10 @@ def evaluate_rows(
     local = None
     if label_sets is not None and found.ranking.path is not None:
         local = LocalMeasures.of(found.ranking.path[known], labels, label_sets["offsets"], label_sets["classes"])
+    calibration = None
+    if found.ranking.probabilities is not None:
+        probable = found.ranking.probabilities
+        calibration = Calibration.of(probable.named[known, 0], predicted == labels, probable.label[known])
     return Scores(
         int(labels.size),
         int(found.ranking.evaluations[known].sum(dtype=np.int64)),
@@ -149,6 +159,7 @@ def evaluate_rows(
         int(heights.sum(dtype=np.int64)),
         _bounded(Confusion.of(predicted, labels, n_classes)),
         local,
+        calibration,
     )
 
 
@@ -166,6 +177,10 @@ def _bounded(confusion: Confusion) -> Confusion:
         return confusion
     kept = np.sort(np.lexsort((confusion.keys, -confusion.counts))[:MAX_PAIRS])
     return Confusion(confusion.n_classes, confusion.keys[kept], confusion.counts[kept])
+
+
+def _calibration_sum(first: Calibration | None, second: Calibration | None) -> Calibration | None:
+    return first or second if first is None or second is None else first + second
 
 
 def _local_sum(first: LocalMeasures | None, second: LocalMeasures | None) -> LocalMeasures | None:

@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,7 @@ from tasks.models.base import Model, Ranking
 from tasks.models.card import model_card
 from tasks.models.encoder import Encoder
 from tasks.models.errors import ModelDamaged, ModelFormat
+from tasks.models.flat import FlatModel, is_probabilistic, rank_flat
 from tasks.models.header import RESTORE, content_digest, json_text, make_header, plain_values, read_header
 from tasks.models.parquet import read_table, write_table
 from tasks.models.registry import ENCODERS, MODELS, class_of
@@ -53,10 +54,20 @@ class SavedModel:
         """Columns of the raw rows that it takes."""
         return self.encoders[0].n_features if self.encoders else self.model.n_features
 
-    def rank(self, rows: Rows, top: int, encoded: bool = False) -> Ranking:
-        """Raw rows go through the encoders, first to last; a run's own rows may be `encoded` to the end already."""
+    @property
+    def probabilistic(self) -> bool:
+        """Whether its scores are log-odds, so that predictions hold probabilities."""
+        return is_probabilistic(self.model)
+
+    def rank(self, rows: Rows, top: int, encoded: bool = False, labels: Array | None = None) -> Ranking:
+        """Raw rows go through the encoders, first to last; a run's own rows may be `encoded` to the end already.
+
+        labels  (n_rows,) int32, -1 where not known: with them the ranking holds probabilities, if the model has any
+        """
         for encoder in () if encoded else self.encoders:
             rows = encoder.encode(rows)
+        if labels is not None and self.probabilistic:
+            return rank_flat(cast(FlatModel, self.model), rows, top, labels)
         return self.model.rank(rows, top)
 
 

@@ -106,18 +106,20 @@ def join_tables(
     digests: Sequence[str] | None,
     error: NamedError,
     hint: str,
+    drop: Sequence[str] = (),
 ) -> Joined:
     """Join tables of one schema in the given order into one file, one in memory at a time; whole or not at all.
 
     digest_of  content digest of a table; raises `error` when it is none of the kind
     digests    those that the parts were written with; `error` is raised for a part that has another
+    drop       columns that are left out of the joined file, where there are such
     """
     if not parts:
         raise error("there are no parts to join", str(target), hint)
     found: list[str] = []
     rows = 0
     first = read_table(Path(parts[0]), error, hint)
-    with TableWriter(target, first.schema.remove_metadata(), metadata) as writer:
+    with TableWriter(target, _without(first, drop).schema.remove_metadata(), metadata) as writer:
         for i, part in enumerate(parts):
             table = first if i == 0 else read_table(Path(part), error, hint)
             if table.schema.remove_metadata() != first.schema.remove_metadata():
@@ -125,6 +127,10 @@ def join_tables(
             found.append(digest_of(table, str(part)))
             if digests is not None and found[-1] != digests[i]:
                 raise error("its content is not what was written", str(part), hint)
-            writer.write(table)
+            writer.write(_without(table, drop))
             rows += table.num_rows
     return Joined(rows, combine(found))
+
+
+def _without(table: pa.Table, drop: Sequence[str]) -> pa.Table:
+    return table.drop_columns([name for name in drop if name in table.column_names])

@@ -2,6 +2,8 @@
 
 Columns: row int64 (the source row), label int32 (null when not known), classes and scores fixed_size_list[top]
 (int32, -1 and float32, NaN where a row names fewer classes), evaluations int32, path list<int32> (trees only).
+Of models whose scores are log-odds also: probabilities fixed_size_list[top] float32 of these classes, and
+label_log_probability float32 (natural logarithm; null when the label is not known).
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.digest import digest_arrays
-from tasks.models.base import Ranking
+from tasks.models.base import Probabilities, Ranking
 from tasks.models.errors import PredictionsDamaged
 from tasks.models.parquet import Joined, join_tables, read_table, write_table
 from tasks.models.selection import Selected
@@ -22,6 +24,7 @@ from tasks.rows.base import Array
 
 FORMAT, VERSION = "labelgrove.predictions", 1
 AGAIN = "predict again"
+PROBABILITIES, LABEL_LOG = "probabilities", "label_log_probability"
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,13 +38,17 @@ class Predictions:
     def digest(self) -> str:
         ranking = self.ranking
         path = () if ranking.path is None else _ragged(ranking.path)
-        return digest_arrays(self.row, self.label, ranking.classes, ranking.scores, ranking.evaluations, *path)
+        found = () if ranking.probabilities is None else (ranking.probabilities.named, ranking.probabilities.label)
+        return digest_arrays(self.row, self.label, ranking.classes, ranking.scores, ranking.evaluations, *path, *found)
 
     def where(self, mask: Array) -> Predictions:
         """The rows (n,) bool that are asked for."""
         ranking = self.ranking
         path = None if ranking.path is None else ranking.path[mask]
-        kept = Ranking(ranking.classes[mask], ranking.scores[mask], ranking.evaluations[mask], path)
+        found = ranking.probabilities
+        if found is not None:
+            found = Probabilities(found.named[mask], found.label[mask])
+        kept = Ranking(ranking.classes[mask], ranking.scores[mask], ranking.evaluations[mask], path, found)
         return Predictions(self.row[mask], self.label[mask], kept)
 
 
@@ -49,32 +56,40 @@ def part_name(index: int) -> str:
     return f"part-{index:05d}.parquet"
 
 
-def schema_of(top: int, with_path: bool) -> pa.Schema:
+def schema_of(top: int, with_path: bool, with_probabilities: bool = False) -> pa.Schema:
     fields = [
         pa.field("row", pa.int64(), nullable=False),
         pa.field("label", pa.int32()),
         pa.field("classes", pa.list_(pa.int32(), top)),
         pa.field("scores", pa.list_(pa.float32(), top)),
-        pa.field("evaluations", pa.int32(), nullable=False),
     ]
+    if with_probabilities:
+        fields += [pa.field(PROBABILITIES, pa.list_(pa.float32(), top)), pa.field(LABEL_LOG, pa.float32())]
+    fields.append(pa.field("evaluations", pa.int32(), nullable=False))
     return pa.schema([*fields, pa.field("path", pa.list_(pa.int32()))] if with_path else fields)
 
 
 def write_part(target: Path, selected: Selected, ranking: Ranking) -> str:
     """Write the predictions of one block, whole or not at all; returns their content digest."""
-    top = ranking.classes.shape[1]
+    top, unknown, found = ranking.classes.shape[1], selected.labels < 0, ranking.probabilities
     columns = [
         pa.array(selected.row_ids, pa.int64()),
-        pa.array(selected.labels, pa.int32(), mask=selected.labels < 0),
-        pa.FixedSizeListArray.from_arrays(pa.array(ranking.classes.reshape(-1), pa.int32()), top),
-        pa.FixedSizeListArray.from_arrays(pa.array(ranking.scores.reshape(-1), pa.float32()), top),
-        pa.array(ranking.evaluations, pa.int32()),
+        pa.array(selected.labels, pa.int32(), mask=unknown),
+        _lists(ranking.classes, pa.int32()),
+        _lists(ranking.scores, pa.float32()),
     ]
+    if found is not None:
+        columns += [_lists(found.named, pa.float32()), pa.array(found.label, pa.float32(), mask=unknown)]
+    columns.append(pa.array(ranking.evaluations, pa.int32()))
     if ranking.path is not None:
         offsets, nodes = _ragged(ranking.path)
         columns.append(pa.ListArray.from_arrays(pa.array(offsets), pa.array(nodes)))
-    write_table(target, pa.table(columns, schema=schema_of(top, ranking.path is not None)))
+    write_table(target, pa.table(columns, schema=schema_of(top, ranking.path is not None, found is not None)))
     return Predictions(selected.row_ids, selected.labels, ranking).digest()
+
+
+def _lists(matrix: Array, kind: pa.DataType) -> pa.FixedSizeListArray:
+    return pa.FixedSizeListArray.from_arrays(pa.array(matrix.reshape(-1), kind), matrix.shape[1])
 
 
 def read_part(source: str | Path) -> Predictions:
@@ -85,7 +100,8 @@ def read_part(source: str | Path) -> Predictions:
 def predictions_of(table: pa.Table, where: str) -> Predictions:
     """The arrays behind a table of predictions; raises PredictionsDamaged when it is none."""
     top, with_path = width_of(table.schema), "path" in table.column_names
-    if not top or table.schema.remove_metadata() != schema_of(top, with_path):
+    probable = PROBABILITIES in table.column_names
+    if not top or table.schema.remove_metadata() != schema_of(top, with_path, probable):
         raise PredictionsDamaged("it is no predictions file: the columns are others", where, AGAIN)
     label = table["label"].fill_null(-1).to_numpy().astype(np.int32)
     ranking = Ranking(
@@ -93,8 +109,14 @@ def predictions_of(table: pa.Table, where: str) -> Predictions:
         _matrix(table["scores"], top, where),
         table["evaluations"].to_numpy(),
         _padded(table["path"]) if with_path else None,
+        _probabilities(table, top, where) if probable else None,
     )
     return Predictions(table["row"].to_numpy(), label, ranking)
+
+
+def _probabilities(table: pa.Table, top: int, where: str) -> Probabilities:
+    label = table[LABEL_LOG].fill_null(np.nan).to_numpy()
+    return Probabilities(_matrix(table[PROBABILITIES], top, where), label)
 
 
 def width_of(schema: pa.Schema) -> int:
@@ -109,18 +131,20 @@ def join_parts(
     target: str | Path,
     metadata: Mapping[str, str] | None = None,
     digests: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
 ) -> Joined:
     """Join parts in the given order into one file, one part in memory at a time; whole or not at all.
 
     metadata   put into the file's metadata (model digest, top, ...)
     digests    the content digests the parts were written with; a part that has another raises PredictionsDamaged
+    drop       columns that the parts may have, and the file shall not
     """
     labels = {"format": FORMAT, "version": str(VERSION), **(metadata or {})}
 
     def digest_of(table: pa.Table, where: str) -> str:
         return predictions_of(table, where).digest()
 
-    return join_tables(parts, Path(target), labels, digest_of, digests, PredictionsDamaged, AGAIN)
+    return join_tables(parts, Path(target), labels, digest_of, digests, PredictionsDamaged, AGAIN, drop)
 
 
 def _ragged(path: Array) -> tuple[Array, Array]:
