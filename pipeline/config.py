@@ -40,6 +40,7 @@ from pipeline.sections import (
     Section,
     SgdLearner,
     TaxonomyLearner,
+    TraceNorm,
     Training,
     TreeSvm,
     Wta,
@@ -73,6 +74,7 @@ __all__ = [
     "Section",
     "SgdLearner",
     "TaxonomyLearner",
+    "TraceNorm",
     "Training",
     "TreeSvm",
     "Wta",
@@ -136,6 +138,17 @@ def _learner_disagreements(learner: Learner, columns: Mapping[str, str]) -> Iter
         )
     if isinstance(learner, LabelTree) and learner.ambiguity is not None and learner.loss is not None:
         yield f"train {learner.name!r}: ambiguity and loss are two constraints: give one"
+    if isinstance(learner, TraceNorm):
+        yield from _path_disagreements(learner)
+
+
+def _path_disagreements(learner: TraceNorm) -> Iterator[str]:
+    paths = (("lambda1", learner.lambda1, learner.n_lambda1), ("lambda2", learner.lambda2, learner.lambda2_steps))
+    for key, first, steps in paths:
+        if first == 0 and steps > 1:
+            yield f"train {learner.name!r}: {key}_steps = {steps} values of {key} = 0: give a larger {key}, or one step"
+    if learner.lambda1 == 0 and (learner.lambda2 == 0 or (learner.lambda2 == "auto" and learner.lambda2_steps == 1)):
+        yield f"train {learner.name!r}: lambda1 and lambda2 are both 0, so no weights are best: give one of them"
 
 
 def _repeated(what: str, names: Iterable[str]) -> Iterator[str]:

@@ -19,8 +19,13 @@ PRESETS = {
     "hash-bits": "errors and collisions of the hash learners against the number of hash bits",
     "codes": "winner-take-all codes as features: accuracy against the number of hashes",
     "retrieval": "winner-take-all codes for retrieval: precision against recall, means of ten seeds",
+    "trace-norm": "trace norm beside one-vs-rest and the multinomial loss alone: accuracy, rank, spectra, top-k",
+    "compression": "one-vs-rest and trace norm on rows, on PQ codes, and learnt on codes but tested on rows",
 }
 CODES = ("codes", "retrieval")  # presets that need two features to compare
+DENSE = ("compression",)  # presets whose encoding is of dense rows
+PQ_WIDTH = 16  # features for a byte at most
+TOP = 20  # classes that a row's predictions name
 WINDOW = 4  # features that a hash compares
 SHARE = 0.1  # of one-vs-rest's parameters, that HESHING may have at most
 MOST_COMPONENTS = 500
@@ -47,6 +52,8 @@ def write_preset(name: str, data: Path, folder: Path) -> Path:
     dataset = Dataset.open(data)
     if name in CODES and dataset.n_features < 2:
         raise UsageError(f"preset {name}: rows of one feature have no winner", str(data), "take another preset")
+    if name in DENSE and dataset.body != "dense":
+        raise UsageError(f"preset {name}: product quantisation is of dense rows", str(data), "take another preset")
     path = folder / f"{name}-{plain_name(data)}.toml"
     text = filled(name, dataset, path.stem, os.path.relpath(data, folder))
     if path.exists() and path.read_text(encoding="utf-8") != text:
@@ -71,6 +78,7 @@ def filled(name: str, dataset: Dataset, run_name: str, path: str) -> str:
     buckets = max(2, int(SHARE * dataset.n_classes * dataset.n_features / levels))
     bits = math.floor(math.log2(buckets))
     most = min(dataset.n_features, max(1, dataset.split_counts["train"]))
+    width = max(w for w in range(1, PQ_WIDTH + 1) if dataset.n_features % w == 0)
     blanks = {
         "name": run_name,
         "path": json.dumps(path)[1:-1],
@@ -79,6 +87,10 @@ def filled(name: str, dataset: Dataset, run_name: str, path: str) -> str:
         "all_buckets": levels * buckets,
         "window": min(WINDOW, dataset.n_features),
         "queries": "test" if dataset.split_counts["test"] else "validation",
+        "width": width,
+        "subquantizers": dataset.n_features // width,
+        "code_bits": min(8, max(1, dataset.split_counts["train"].bit_length() - 1)),
+        "top": min(TOP, dataset.n_classes),
         "bits": [bits + step for step in BITS_AROUND if 1 <= bits + step <= 26],
     }
     return Template(text_of(f"{name}.toml")).substitute(blanks)

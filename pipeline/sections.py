@@ -12,6 +12,7 @@ Sweep = Annotated[  # taken apart before the config is validated (pipeline/sweep
     Field(exclude=True, description='one for each value: `sweep = { bits = [12, 14] }` with `name = "h-{bits}"`'),
 ]
 MOST_COMPONENTS = 64  # unless a number is given
+AUTO_STEPS = 10  # values of lambda1 on a path whose length is not given
 OWN_ROWS = "x"  # the dataset's own rows
 
 
@@ -216,8 +217,40 @@ class LabelTree(SgdLearner):
     bias: bool = Field(True, description="a constant per child")
 
 
+class TraceNorm(Learner):
+    """Multinomial logistic regression with a penalty on the trace norm of the weights (Harchaoui et al.)."""
+
+    kind: Literal["trace-norm"]
+    lambda1: Annotated[float, Field(ge=0)] | Literal["auto"] = Field(
+        "auto", description="weight of the trace norm, the largest of the path; auto: `alpha` times that of W = 0"
+    )
+    lambda1_steps: int | None = Field(
+        None,
+        ge=1,
+        description="values of lambda1, each `alpha` times the one before; default: 10 for auto, otherwise 1",
+    )
+    lambda2: Annotated[float, Field(ge=0)] | Literal["auto"] = Field(
+        "auto", description="weight of the squared Frobenius norm; auto: 0, of a path lambda1's largest squared"
+    )
+    lambda2_steps: int = Field(1, ge=1, description="values of lambda2, each `alpha` times the one before")
+    alpha: float = Field(0.5, gt=0, lt=1, description="ratio of a path's neighbours; the validation rows choose")
+    gap: float = Field(1e-3, gt=0, lt=1, description="relative duality gap at which a pair is solved")
+    epsilon: float | None = Field(
+        None, gt=0, description="the conditions (C1) and (C2) up to this number, as in the paper, in place of `gap`"
+    )
+    max_iterations: int = Field(200, ge=1, description="passes over the training rows for a pair at most")
+    solver: Literal["subspace", "r1d"] = Field(
+        "subspace", description='block subspaces with Newton steps, or ("r1d", the paper) one atom at a time'
+    )
+    bias: bool = Field(True, description="a constant per class, not penalised; false is the paper's")
+
+    @property
+    def n_lambda1(self) -> int:
+        return self.lambda1_steps or (AUTO_STEPS if self.lambda1 == "auto" else 1)
+
+
 Training = Annotated[
-    OneVsRest | MultiSvm | HieSvm | TreeSvm | Heshing | FlatHash | LabelTree, Field(discriminator="kind")
+    OneVsRest | MultiSvm | HieSvm | TreeSvm | Heshing | FlatHash | LabelTree | TraceNorm, Field(discriminator="kind")
 ]
 
 
@@ -267,4 +300,5 @@ KINDS: dict[str, type[Section]] = {
     "heshing": Heshing,
     "flat-hash": FlatHash,
     "label-tree": LabelTree,
+    "trace-norm": TraceNorm,
 }

@@ -122,6 +122,15 @@ class PoolRisk:
                 spare.replace(path)
         return Group(token, str(path), plain.shape[1])
 
+    def known_group(self, token: str, size: int) -> Group | None:
+        """The group of columns that an interrupted attempt has written, None when they are not those any more."""
+        path = self._columns(token)
+        try:
+            whole = digest_arrays(np.load(path, allow_pickle=False)) == token
+        except (OSError, ValueError):
+            return None
+        return Group(token, str(path), size) if whole else None
+
     def forget_columns(self, besides: Basis) -> None:
         """Remove the files of all groups but those of this basis."""
         kept = {group.source for group in besides.groups}

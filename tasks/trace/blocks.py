@@ -50,12 +50,15 @@ def make_spans(blocks: Sequence[Block], n_classes: int) -> list[Partition]:
 
 def evaluate_span(span: Partition, point: Arrays, setting: Setting) -> RiskSums:
     """See `evaluate_chunk`."""
-    return _over(span, setting, False, lambda chunk: evaluate_chunk(chunk, point["core"], point.get("bias")))
+    found: RiskSums = _over(span, setting, False, lambda chunk: evaluate_chunk(chunk, point["core"], point.get("bias")))
+    return found
 
 
 def gradient_span(span: Partition, point: Arrays, scale: Array | None, setting: Setting) -> RiskSums:
     """See `gradient_chunk`; reads the rows."""
-    return _over(span, setting, True, lambda chunk: gradient_chunk(chunk, point["core"], point.get("bias"), scale))
+    at = point["core"], point.get("bias")
+    found: RiskSums = _over(span, setting, True, lambda chunk: gradient_chunk(chunk, *at, scale))
+    return found
 
 
 def losses_span(span: Partition, arrays: Arrays, steps: tuple[float, ...], setting: Setting) -> Array:
