@@ -26,7 +26,7 @@ NUMBERS = (
     "atoms",
     "epsilon",
 )
-SPECTRUM, SOLVER = "spectrum", "solver"
+SPECTRUM, SOLVER, EPSILON = "spectrum", "solver", "epsilon"
 SENSE = {
     "objective": "lambda1 x trace norm + lambda2 x squared Frobenius norm + risk: what training minimises",
     "risk": "mean multinomial logistic loss of the training rows, natural log",
@@ -36,18 +36,20 @@ SENSE = {
     "lambda1_max": "from this lambda1 on all weights are zero",
     "gap": "duality gap: no weights at all have an objective lower than this one by more",
     "relative_gap": "the gap over the objective",
-    "c1": "largest singular value of the gradient of the smooth part; (C1) holds at most lambda1 + epsilon",
-    "c2": "largest |u'Gv + lambda1| over the atoms u v'; (C2) holds at most epsilon",
+    "c1": "excess of the largest singular value of the smooth part's gradient G over lambda1: (C1) holds up to it",
+    "c2": "largest |u'Gv + lambda1| over the singular vectors of the weights: (C2) holds up to it",
     "rank": "rank of the weights",
     "atoms": "rank-one terms that the weights are a sum of",
-    "epsilon": "tolerance that was asked for",
+    "epsilon": "what (C1) and (C2) were asked to hold up to; null: the search ended by its gap",
     SPECTRUM: "singular values of the weights, largest first",
     SOLVER: "how the weights were found",
 }
 
 
 def check_certificate(certificate: object) -> dict[str, Any]:
-    """A copy: every entry of NUMBERS and any other is a finite number, but for `spectrum` (list) and `solver` (text).
+    """A copy: NUMBERS and any other entry are finite numbers, but for `spectrum` (list) and `solver` (text).
+
+    `epsilon` may be None, where a search was to end by its gap.
 
     Raises ModelFormat, also when an entry is missing or a singular value is negative.
     """
@@ -67,7 +69,7 @@ def _allowed(name: object, value: object) -> bool:
         return isinstance(value, str)
     if name == SPECTRUM:
         return isinstance(value, list) and all(is_number(one) and one >= 0 for one in value)
-    return isinstance(name, str) and is_number(value)
+    return isinstance(name, str) and (is_number(value) or (name == EPSILON and value is None))
 
 
 def plain_certificate(certificate: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,6 +90,6 @@ def certificate_line(certificate: Mapping[str, Any]) -> str:
     return (
         f"rank {certificate['rank']:,}, duality gap {certificate['gap']:.3g} "
         f"({certificate['relative_gap']:.3g} of the objective {certificate['objective']:.6g}), "
-        f"C1 {certificate['c1']:.3g}, C2 {certificate['c2']:.3g} (epsilon {certificate['epsilon']:.3g}), "
+        f"C1 {certificate['c1']:.3g}, C2 {certificate['c2']:.3g}, "
         f"lambda1 {certificate['lambda1']:.3g}, lambda2 {certificate['lambda2']:.3g}, by {certificate['solver']}"
     )
