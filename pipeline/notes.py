@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeline.config import Heshing, HieSvm, Learner, TaxonomyLearner, TreeSvm
+from pipeline.config import Heshing, HieSvm, Learner, TaxonomyLearner, TraceNorm, TreeSvm
 from pipeline.dataset import Dataset, Note
 
 WITHOUT = {  # kind -> code of the note, and what a learner comes to on a flat tree
@@ -16,6 +16,18 @@ WITHOUT = {  # kind -> code of the note, and what a learner comes to on a flat t
 
 def learner_notes(learners: Sequence[Learner], dataset: Dataset) -> list[Note]:
     """Models that come to something else than their kind promises."""
+    return [*_without_taxonomy(learners, dataset), *_without_validation(learners, dataset)]
+
+
+def _without_validation(learners: Sequence[Learner], dataset: Dataset) -> list[Note]:
+    paths = [one.name for one in learners if isinstance(one, TraceNorm) and one.n_pairs > 1]
+    if dataset.split_counts["validation"] or not paths:
+        return []
+    text = f"the dataset has no validation rows to choose among penalties: {', '.join(paths)} keeps the weakest"
+    return [Note("PathWithoutValidation", text, "warning")]
+
+
+def _without_taxonomy(learners: Sequence[Learner], dataset: Dataset) -> list[Note]:
     if dataset.taxonomy is not None:
         return []
     notes = []

@@ -246,7 +246,13 @@ class TraceNorm(Learner):
 
     @property
     def n_lambda1(self) -> int:
+        """Values of lambda1."""
         return self.lambda1_steps or (AUTO_STEPS if self.lambda1 == "auto" else 1)
+
+    @property
+    def n_pairs(self) -> int:
+        """Pairs of lambda1 and lambda2."""
+        return self.n_lambda1 * self.lambda2_steps
 
 
 Training = Annotated[
