@@ -27,8 +27,8 @@ COLUMNS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
 )
 NOTE = (
     "The gap is a bound: no weights at all have an objective lower than this one by more. "
-    "C1: largest singular value of the gradient, at an optimum at most lambda1. "
-    "C2: how far an atom that is kept is from having lambda1 as its slope, at an optimum 0."
+    "C1: by how much the largest singular value of the smooth part's gradient exceeds lambda1; "
+    "C2: how far the slope of an atom that is kept is from lambda1 at most. Both are 0 at the optimum."
 )
 
 

@@ -100,7 +100,7 @@ def _decades(axes: Axes, which: Which) -> float:
     """Powers of ten between the least and the largest positive value; 0 where nothing is drawn."""
     box = axes.dataLim
     low, high = (box.minposx, box.xmax) if which == "x" else (box.minposy, box.ymax)
-    return math.log10(high / low) if 0 < low < high < math.inf else 0.0
+    return math.log10(high) - math.log10(low) if 0 < low < high < math.inf else 0.0
 
 
 def _apply(axes: Axes, axis: Axis, which: Which) -> None:
@@ -198,7 +198,7 @@ class Series:
 
 STYLES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P")
-MOST_MARKERS = 40  # points of a line that are marked one by one
+MOST_MARKERS = 40  # points of the longest line up to which each is marked
 MOST_INSIDE = 6  # lines of a legend that stands among the lines; a longer one stands below
 
 
@@ -208,8 +208,9 @@ def line_plot(series: Sequence[Series], levels: Mapping[str, float], x: Axis, y:
     with mpl.rc_context(SETTINGS):
         figure, axes = canvas(4.2 + 0.1 * len(series) * below)
         axes.grid(True, axis="both", alpha=0.5)
+        crowded = max((len(one.x) for one in series), default=0) > MOST_MARKERS
         for place, one in enumerate(series):
-            _draw_line(axes, one, place)
+            _draw_line(axes, one, place, marked=not crowded or len(one.x) == 1)
         for name, level in levels.items():
             axes.axhline(level, color=INK, linewidth=0.8, linestyle=":", zorder=1)
             _name_level(axes, short_name(name), level)
@@ -222,9 +223,9 @@ def line_plot(series: Sequence[Series], levels: Mapping[str, float], x: Axis, y:
         return svg_of(figure)
 
 
-def _draw_line(axes: Axes, one: Series, place: int) -> None:
+def _draw_line(axes: Axes, one: Series, place: int, marked: bool) -> None:
     colour = MAIN if place % 2 == 0 else OTHER
-    marker = MARKERS[place % len(MARKERS)] if len(one.x) <= MOST_MARKERS else ""
+    marker = MARKERS[place % len(MARKERS)] if marked else ""
     style = f"{marker}{STYLES[place // 2 % len(STYLES)]}"
     axes.plot(one.x, one.y, style, color=colour, label=short_name(one.name), markersize=5, zorder=3)
     if one.spread:

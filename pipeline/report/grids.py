@@ -15,6 +15,8 @@ Cell = tuple[int, int]  # column from the left, row from the bottom
 LEAST_SHADE, MOST_SHADE = 0.05, 0.5  # of a cell: text upon it stays readable in light and in dark
 CELL_ROW = 0.34  # inches
 GRID_WIDTH = 5.3  # inches that the cells take, about
+MOST_NAMES = 12  # below the columns: of more, every other, or fewer still
+MOST_LETTERS = 60  # of these names side by side; more are turned
 SMALLEST_TEXT = 4.5  # points; below, cells have none
 BAR_FILLS = ((MAIN, 1.0), (OTHER, 1.0), (MAIN, 0.45))  # colour and opacity
 
@@ -51,8 +53,10 @@ def heat_map(grid: Grid) -> str:
             axes.add_patch(Rectangle((x + 0.02, y + 0.02), 0.96, 0.96, fill=False, edgecolor=INK, linewidth=2))
         axes.set_xlim(0, width)
         axes.set_ylim(0, height)
-        turned = max(map(len, grid.columns)) * width > 60
-        axes.set_xticks([i + 0.5 for i in range(width)], grid.columns, rotation=45 if turned else 0, fontsize=8)
+        named = range(0, width, -(-width // MOST_NAMES))
+        turned = max(len(grid.columns[i]) for i in named) * len(named) > MOST_LETTERS
+        names = [grid.columns[i] for i in named]
+        axes.set_xticks([i + 0.5 for i in named], names, rotation=45 if turned else 0, fontsize=8)
         axes.set_yticks([i + 0.5 for i in range(height)], grid.rows, fontsize=8)
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
@@ -99,7 +103,7 @@ def grouped_bars(groups: Mapping[str, Mapping[str, float]], shown: Mapping[tuple
         axes.set_yticks(ticks, [short_name(name) for name in groups])
         axes.tick_params(axis="y", length=0)
         axes.invert_yaxis()
-        axes.margins(x=0.22)
+        axes.margins(x=0.3)
         axes.set_xlabel(x_label)
         figure.tight_layout()
         return svg_of(figure)

@@ -41,10 +41,12 @@ def path_plots(run: RunSummary) -> Iterator[Plot]:
     """A heat map of every model and measure where both lambdas vary, lines where one does; nothing of a single pair."""
     paths = {name: pairs for name in run.models if (pairs := _pairs(run.details.get(name, {}).get("path", ())))}
     maps = [name for name, pairs in paths.items() if len(_varying(pairs)) == 2]
-    for place, name in enumerate(maps, 1):
+    drawn = drawn_models(run, maps)
+    more = left_out_text(len(drawn), len(maps))
+    for place, name in enumerate(drawn, 1):
         for measure in MEASURES:
             if any(_value(pair, measure) is not None for pair in paths[name]):
-                yield _map_plot(name, paths[name], measure, place)
+                yield _map_plot(name, paths[name], measure, place, more)
     for key in LAMBDAS:
         lines = {name: pairs for name, pairs in paths.items() if _varying(pairs) == [key]}
         for measure in MEASURES:
@@ -62,6 +64,10 @@ def _number(pair: Pair, key: str) -> float | None:
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
+def _written(pair: Pair, key: str) -> Any:
+    return None if _number(pair, key) is None else pair[key]
+
+
 def _value(pair: Pair, measure: Measure) -> float | None:
     value = _number(pair, measure.key)
     return None if value is None else measure.drawn(value)
@@ -76,7 +82,7 @@ def _varying(pairs: Sequence[Pair]) -> list[str]:
     return [key for key in LAMBDAS if len({_at(pair, key) for pair in pairs}) > 1]
 
 
-def _map_plot(name: str, pairs: Sequence[Pair], measure: Measure, place: int) -> Plot:
+def _map_plot(name: str, pairs: Sequence[Pair], measure: Measure, place: int, more: str) -> Plot:
     ticks = {key: sorted({_at(pair, key) for pair in pairs}) for key in LAMBDAS}
     cells = {_cell(pair, ticks): pair for pair in pairs}
     values = {cell: value for cell, pair in cells.items() if (value := _value(pair, measure)) is not None}
@@ -85,7 +91,7 @@ def _map_plot(name: str, pairs: Sequence[Pair], measure: Measure, place: int) ->
     chosen = [cell for cell, pair in cells.items() if pair.get("chosen")]
     unit = "Accuracy on the validation rows in per cent" if measure.key == "top1" else measure.title + " of the weights"
     caption = f"{unit} for each pair of weights of the trace norm (lambda1) and the squared Frobenius norm (lambda2)."
-    caption += " The framed pair was chosen." if chosen else ""
+    caption += " The framed pair was chosen." * bool(chosen) + more
     svg = heat_map(Grid(columns, rows, *LAMBDAS, values, shown, chosen))
     title = f"{measure.title} over the path of {printable(name)}"
     return Plot(f"path-{measure.title.lower()}-{place}", title, caption, svg, _csv({name: pairs}))
@@ -123,7 +129,7 @@ def _line(name: str, pairs: Sequence[Pair], key: str, measure: Measure) -> Serie
 def _csv(paths: Mapping[str, Sequence[Pair]]) -> str:
     """All numbers of all pairs, in the order in which they were solved."""
     rows = [
-        (name, *(pair[key] for key in LAMBDAS), *(_number(pair, key) for key in KEYS), int(bool(pair.get("chosen"))))
+        (name, *(_written(pair, key) for key in (*LAMBDAS, *KEYS)), int(bool(pair.get("chosen"))))
         for name, pairs in paths.items()
         for pair in pairs
     ]

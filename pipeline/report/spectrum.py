@@ -16,8 +16,9 @@ NOTHING = 1e-6  # of the largest value: below are the rounding errors of single 
 
 def spectrum_plot(run: RunSummary) -> Plot | None:
     """Singular values against their index on a logarithmic axis; values of zero have no place on it."""
-    spectra = {name: run.details[name]["spectrum"] for name in run.models if run.details.get(name, {}).get("spectrum")}
-    spectra = {name: values for name, values in spectra.items() if above_zero(values)}
+    given = {name: run.details.get(name, {}).get("spectrum") or () for name in run.models}
+    falling = {name: sorted(values, reverse=True) for name, values in given.items()}
+    spectra = {name: values for name, values in falling.items() if above_zero(values)}
     if not spectra:
         return None
     chosen = drawn_models(run, spectra)

@@ -333,6 +333,7 @@ def test_worst_classes_and_confused_pairs(tmp_path: Path) -> None:
     scores = evaluate_part(tmp_path / "part", N_CLASSES, TREE)
     assert scores.worst_classes(3) == [(3, 0, 1), (1, 1, 3), (0, 1, 2)]
     assert scores.detail(2) == {
+        "top_k": [3 / 7, 3 / 7],
         "worst_classes": [[3, 0, 1], [1, 1, 3]],
         "confused_pairs": [[1, 0, 2], [0, 1, 1]],
     }

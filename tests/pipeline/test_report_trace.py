@@ -1,0 +1,447 @@
+"""The figures and tables of trace norm: spectra, top-k, paths, descent, full against PQ and semi-PQ, certificates."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.config import RunConfig
+from pipeline.report.certificates import certificate_table
+from pipeline.report.compression import compression_plot, compression_table
+from pipeline.report.descent import MOST_POINTS, descent_plots
+from pipeline.report.grids import Grid, grouped_bars, heat_map
+from pipeline.report.numbers import COLUMNS, WIDE_COLUMNS, columns_of, short
+from pipeline.report.page import plots_of, write_report
+from pipeline.report.paths import path_plots
+from pipeline.report.plot import MOST_LINES, Plot
+from pipeline.report.spectrum import spectrum_plot
+from pipeline.report.summary import RunSummary, SmallTable
+from pipeline.report.sweeps import FORMS, Compression, compressions_of
+from pipeline.report.table import print_table
+from pipeline.report.topk import top_k_plot
+from tests.naive import report as naive
+from tests.pipeline.test_report import EVIL, Page
+
+Details = Mapping[str, Mapping[str, Any]]
+
+
+def summary(details: Details, **more: Any) -> RunSummary:
+    return RunSummary("s", {name: {"top1": 0.5} for name in details}, 10, details=details, **more)
+
+
+def table(plot: Plot | None) -> list[dict[str, str]]:
+    assert plot is not None
+    return list(csv.DictReader(io.StringIO(plot.csv)))
+
+
+def texts(svg: str) -> list[str]:
+    return re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+
+
+def path(lambda1: list[float], lambda2: list[float], chosen: int = 0, **more: Any) -> list[dict[str, Any]]:
+    """Pairs in the order solved: lambda1 falls within lambda2."""
+    pairs = [(one, two) for two in lambda2 for one in lambda1]
+    return [
+        {
+            "lambda1": one,
+            "lambda2": two,
+            "objective": 1.0,
+            "gap": 1e-4,
+            "relative_gap": 1e-4,
+            "c1": 0.0,
+            "c2": 1e-5,
+            "rank": 2 + place,
+            "atoms": 3 + place,
+            "iterations": 7,
+            "top1": (40 + place) / 100,
+            "log_loss": 1.5,
+            "chosen": place == chosen,
+            **more,
+        }
+        for place, (one, two) in enumerate(pairs)
+    ]
+
+
+def iterations(*lengths: int) -> list[dict[str, Any]]:
+    return [
+        {"pair": pair, "iteration": i, "objective": 2.0 - pair - i / n, "gap": 0.5**i, "rank": i, "atoms": i, "step": 1}
+        for pair, n in enumerate(lengths)
+        for i in range(n)
+    ]
+
+
+# ---- singular spectra and top-k ----------------------------------------------------------------------------------
+
+
+def test_spectra_leave_out_what_is_zero_to_single_precision() -> None:
+    run = summary({"ovr": {"spectrum": [4.0, 2.0, 1e-7]}, "tr": {"spectrum": [0.0, 3.0]}, "none": {}})
+    plot = spectrum_plot(run)
+    assert [(row["model"], row["index"], row["singular_value"]) for row in table(plot)] == [
+        ("ovr", "1", "4.0"),
+        ("ovr", "2", "2.0"),
+        ("ovr", "3", "1e-07"),
+        ("tr", "1", "3.0"),
+        ("tr", "2", "0.0"),
+    ]
+    assert plot is not None
+    assert {"ovr (2 of 3)", "tr (1 of 2)"} <= set(texts(plot.svg))
+    assert "none" not in plot.svg.replace("fill: none", "")
+    assert "not drawn" in plot.caption
+
+
+def test_weights_of_zero_have_no_spectrum() -> None:
+    assert spectrum_plot(summary({"a": {"spectrum": [0.0, 0.0]}, "b": {"spectrum": []}})) is None
+
+
+def test_of_many_models_the_most_accurate_are_drawn_and_all_are_in_the_table() -> None:
+    names = [f"m{i:02d}" for i in range(MOST_LINES + 3)]
+    models = {name: {"top1": i / 100} for i, name in enumerate(names)}
+    details = {name: {"spectrum": [2.0, 1.0], "top_k": [0.1, 0.2]} for name in names}
+    run = RunSummary("s", models, 10, details=details)
+    for plot in (spectrum_plot(run), top_k_plot(run)):
+        assert {row["model"] for row in table(plot)} == set(names)
+        assert plot is not None
+        drawn = [text[:3] for text in texts(plot.svg) if text.startswith("m")]
+        assert sorted(drawn) == names[3:]
+        assert f"{MOST_LINES} most accurate of {len(names)}" in plot.caption
+
+
+def test_top_k_has_a_line_for_each_model_that_has_shares() -> None:
+    run = summary({"a": {"top_k": [0.5, 0.75]}, "old": {}, "short": {"top_k": [0.25]}})
+    assert [(row["model"], row["k"], float(row["accuracy"])) for row in table(top_k_plot(run))] == [
+        ("a", "1", 0.5),
+        ("a", "2", 0.75),
+        ("short", "1", 0.25),
+    ]
+    assert top_k_plot(summary({"a": {"top_k": [0.5]}, "old": {}})) is None
+
+
+# ---- the path and the descent ------------------------------------------------------------------------------------
+
+
+def test_both_lambdas_give_a_heat_map_of_every_measure_with_the_chosen_pair_framed() -> None:
+    run = summary({"tr": {"path": path([0.4, 0.2, 0.1], [0.02, 0.01], chosen=4)}})
+    plots = {plot.name: plot for plot in path_plots(run)}
+    assert list(plots) == ["path-accuracy-1", "path-rank-1"]
+    shown = texts(plots["path-accuracy-1"].svg)
+    assert {"0.1", "0.2", "0.4", "0.01", "0.02", "lambda1", "lambda2"} <= set(shown)
+    cells = [float(text) for text in shown if re.fullmatch(r"4\d\.0", text)]
+    assert sorted(cells) == [40, 41, 42, 43, 44, 45]
+    bold = re.findall(r"<text[^>]*font-weight: 700[^>]*>([^<]*)<", plots["path-accuracy-1"].svg)
+    assert bold == ["44.0"]
+    assert "framed pair was chosen" in plots["path-accuracy-1"].caption
+    rows = table(plots["path-rank-1"])
+    assert [(row["lambda1"], row["lambda2"], row["rank"], row["chosen"]) for row in rows] == [
+        ("0.4", "0.02", "2", "0"),
+        ("0.2", "0.02", "3", "0"),
+        ("0.1", "0.02", "4", "0"),
+        ("0.4", "0.01", "5", "0"),
+        ("0.2", "0.01", "6", "1"),
+        ("0.1", "0.01", "7", "0"),
+    ]
+
+
+def test_without_validation_rows_there_is_rank_alone_and_holes_are_allowed() -> None:
+    pairs = path([0.4, 0.2], [0.02, 0.01], top1=None, log_loss=None, chosen=9)[:3]
+    (plot,) = path_plots(summary({"tr": {"path": pairs}}))
+    assert plot.name == "path-rank-1"
+    assert "chosen" not in plot.caption
+    assert [row["top1"] for row in table(plot)] == ["", "", ""]
+
+
+@pytest.mark.parametrize(("key", "lambdas"), [("lambda1", ([0.4, 0.1], [0.0])), ("lambda2", ([0.4], [0.2, 0.1]))])
+def test_one_lambda_gives_lines_with_the_chosen_pair_starred(key: str, lambdas: Any) -> None:
+    run = summary(
+        {"a": {"path": path(*lambdas, chosen=1)}, "b": {"path": path(*lambdas)}, "alone": {"path": path([1], [1])}}
+    )
+    plots = {plot.name: plot for plot in path_plots(run)}
+    assert list(plots) == [f"path-accuracy-{key}", f"path-rank-{key}"]
+    assert {row["model"] for row in table(plots[f"path-rank-{key}"])} == {"a", "b"}
+    assert "star is the pair that was chosen" in plots[f"path-rank-{key}"].caption
+
+
+def test_lambdas_that_differ_by_rounding_are_one() -> None:
+    pairs = path([0.3, 0.1 + 0.2, 0.1], [0.01])
+    plots = list(path_plots(summary({"tr": {"path": pairs}})))
+    assert [plot.name for plot in plots] == ["path-accuracy-lambda1", "path-rank-lambda1"]
+    assert len(table(plots[0])) == 3
+    assert not list(path_plots(summary({"tr": {"path": pairs[:2]}})))
+
+
+def test_a_lambda_of_zero_is_drawn_on_a_linear_axis() -> None:
+    plots = list(path_plots(summary({"tr": {"path": path([0.2, 0.1, 0.0], [0.01])}})))
+    assert "0.000" in texts(plots[0].svg)
+
+
+def test_descent_has_an_objective_and_a_gap_of_every_iteration() -> None:
+    details = {
+        "tr": {"path": path([0.2, 0.1], [0.0], chosen=1), "history": iterations(3, 2)},
+        "one": {"history": iterations(4)},
+    }
+    plots = {plot.name: plot for plot in descent_plots(summary(details))}
+    assert list(plots) == ["objective-iterations", "gap-iterations"]
+    rows = table(plots["gap-iterations"])
+    assert [(row["model"], row["pair"], row["iteration"], row["gap"]) for row in rows[2:6]] == [
+        ("tr", "0", "2", "0.25"),
+        ("tr", "1", "0", "1.0"),
+        ("tr", "1", "1", "0.5"),
+        ("one", "0", "0", "1.0"),
+    ]
+    assert "in the order solved" in plots["gap-iterations"].caption
+    assert "star ends" in plots["gap-iterations"].caption
+
+
+def test_gaps_of_zero_have_no_place_on_a_logarithmic_axis() -> None:
+    history = [
+        {"pair": 0, "iteration": 0, "objective": 1.0, "gap": 0.0},
+        {"pair": 0, "iteration": 1, "objective": 0.5, "gap": None},
+    ]
+    plots = list(descent_plots(summary({"tr": {"history": history}})))
+    assert [plot.name for plot in plots] == ["objective-iterations"]
+    assert len(table(plots[0])) == 2
+
+
+def test_a_long_descent_is_thinned_in_the_figure_alone() -> None:
+    runs = [summary({"tr": {"history": iterations(n)}}) for n in (MOST_POINTS, 20 * MOST_POINTS)]
+    few, many = (next(iter(descent_plots(run))) for run in runs)
+    assert len(table(many)) == 20 * MOST_POINTS
+    assert len(many.svg) < 2 * len(few.svg)
+
+
+# ---- full, PQ and semi-PQ ----------------------------------------------------------------------------------------
+
+
+def config(encode: list[dict[str, Any]], train: list[dict[str, Any]]) -> RunConfig:
+    values = {"name": "c", "data": {"path": "d"}, "encode": encode, "train": train}
+    return RunConfig.model_validate_json(json.dumps(values))
+
+
+def test_models_alike_but_for_their_rows_belong_together() -> None:
+    encode = [{"name": name, "kind": "pq", "subquantizers": n} for name, n in (("p8", 8), ("p4", 4))]
+    run = config(
+        encode,
+        [
+            {"name": "full", "kind": "ovr"},
+            {"name": "coded", "kind": "ovr", "rows": "p8"},
+            {"name": "semi", "kind": "ovr", "rows": "p8", "test_rows": "x"},
+            {"name": "coded4", "kind": "ovr", "rows": "p4"},
+            {"name": "other", "kind": "ovr", "rows": "p4", "test_rows": "x", "rounds": 3},
+            {"name": "odd", "kind": "ovr", "rows": "x", "test_rows": "p8"},
+        ],
+    )
+    assert compressions_of(run) == [
+        Compression("full, p8", "x", "p8", {"full": "full", "PQ": "coded", "semi-PQ": "semi"}),
+        Compression("full, p4", "x", "p4", {"full": "full", "PQ": "coded4"}),
+    ]
+    alone = [one for one in run.train if not one.name.endswith("4")]
+    assert [group.label for group in compressions_of(run.model_copy(update={"train": tuple(alone)}))] == ["full"]
+
+
+def test_codes_of_other_features_are_compared_with_these() -> None:
+    encode = [{"name": "low", "kind": "pca", "components": 4}, {"name": "pq", "kind": "pq", "rows": "low"}]
+    train = [
+        {"name": "raw", "kind": "ovr"},
+        {"name": "full", "kind": "ovr", "rows": "low"},
+        {"name": "semi", "kind": "ovr", "rows": "pq", "test_rows": "low"},
+    ]
+    assert compressions_of(config(encode, train)) == [
+        Compression("full", "low", "pq", {"full": "full", "semi-PQ": "semi"})
+    ]
+
+
+PLACES = list(itertools.product(("x", "p", "q"), repeat=2))
+learners = st.lists(st.tuples(st.sampled_from(PLACES), st.integers(1, 2)), max_size=9, unique=True)
+
+
+@given(learners)
+def test_groups_match_the_definition(found: list[tuple[tuple[str, str], int]]) -> None:
+    train = [
+        {"name": f"m{i}", "kind": "ovr", "rows": rows, "test_rows": tested, "rounds": rounds}
+        for i, ((rows, tested), rounds) in enumerate(found)
+    ]
+    encode = [{"name": "p", "kind": "pq"}, {"name": "q", "kind": "pq", "rows": "p"}]
+    groups = compressions_of(config(encode, train))
+    mine = [(group.codes, tuple(group.names.get(form, "") for form in FORMS)) for group in groups]
+    assert len(mine) == len(set(mine))
+    assert set(mine) == naive.compressions(train, {"p": "x", "q": "p"})
+
+
+MODELS: dict[str, dict[str, float | None]] = {
+    "full": {"top1": 0.8, "rank": 12, "model_bytes": 4096},
+    "coded": {"top1": 0.7},
+    "semi": {"top1": 0.775},
+    "worse": {"top1": 0.65},
+    "none": {},
+}
+
+
+def test_what_codes_cost_is_a_figure_and_a_table() -> None:
+    groups = [
+        Compression("full, p", "x", "p", {"full": "full", "PQ": "coded", "semi-PQ": "semi"}),
+        Compression("full, q", "x", "q", {"full": "full", "PQ": "none", "semi-PQ": "worse"}),
+        Compression("nothing", "x", "q", {"full": "full", "PQ": "none"}),
+    ]
+    run = RunSummary("s", MODELS, 10, compressions=groups)
+    plot = compression_plot(run)
+    assert [(row["learner"], row["form"], row["model"], float(row["top1"])) for row in table(plot)] == [
+        ("full, p", "full", "full", 0.8),
+        ("full, p", "PQ", "coded", 0.7),
+        ("full, p", "semi-PQ", "semi", 0.775),
+        ("full, q", "full", "full", 0.8),
+        ("full, q", "semi-PQ", "worse", 0.65),
+    ]
+    assert plot is not None
+    assert {"full, p", "full 80.0 %", "PQ 70.0 %", "semi-PQ 77.5 %"} <= set(texts(plot.svg))
+    assert "nothing" not in texts(plot.svg)
+    assert compression_table(groups, MODELS, {"x": 2048.0, "p": 64.0}).rows == [
+        ("full", "full", "80.0 %", "-", "-", "12", "4.0 KiB", "2,048"),
+        ("coded", "PQ, p", "70.0 %", "10.0", "-", "-", "-", "64"),
+        ("semi", "semi-PQ, p", "77.5 %", "2.5", "75 %", "-", "-", "64"),
+        ("full", "full", "80.0 %", "-", "-", "12", "4.0 KiB", "2,048"),
+        ("worse", "semi-PQ, q", "65.0 %", "15.0", "-", "-", "-", "-"),
+    ]
+
+
+def test_where_pq_loses_nothing_there_is_nothing_to_get_back() -> None:
+    group = Compression("m", "x", "p", {"full": "coded", "PQ": "full", "semi-PQ": "semi"})
+    assert [row[3:5] for row in compression_table([group], MODELS, {}).rows] == [
+        ("-", "-"),
+        ("-10.0", "-"),
+        ("-7.5", "-"),
+    ]
+
+
+def test_models_that_were_left_out_are_compared_with_nothing() -> None:
+    groups = [Compression("gone", "x", "p", {"PQ": "gone", "semi-PQ": "semi"})]
+    assert compression_plot(RunSummary("s", MODELS, 10, compressions=groups)) is None
+    assert compression_table(groups, MODELS, {}).rows == []
+
+
+# ---- certificates and columns ------------------------------------------------------------------------------------
+
+
+def test_certificates_of_the_models_that_have_a_gap() -> None:
+    models: dict[str, dict[str, float | None]] = {
+        "tr": {
+            "lambda1": 1.25e-5,
+            "lambda2": 0.0,
+            "objective": 0.7712345,
+            "gap": 3.2e-5,
+            "relative_gap": 4.15e-5,
+            "c1": 0.0,
+            "c2": 1e-6,
+            "rank": 31,
+            "atoms": 33,
+            "iterations": 1214,
+        },
+        "part": {"gap": 0.25, "rank": None},
+        "ovr": {"top1": 0.5, "gap": math.nan},
+    }
+    made = certificate_table(models)
+    assert made.rows == [
+        ("tr", "1.25e-5", "0", "0.771235", "3.2e-5", "0.00415 %", "0", "1e-6", "31", "33", "1,214"),
+        ("part", "-", "-", "-", "0.25", "-", "-", "-", "-", "-", "-"),
+    ]
+    assert len(made.heading) == len(made.rows[0])
+    assert "no weights at all" in made.note
+
+
+def test_a_tables_note_is_shown_and_kept() -> None:
+    made = SmallTable("T", ("a", "b"), [("x", "1")], "How to read it.")
+    assert SmallTable(**made.as_json()).as_json() == made.as_json()
+    assert "note" not in SmallTable("T", ("a",), [("x",)]).as_json()
+    out = io.StringIO()
+    print_table(RunSummary("s", {}, 2, tables=[made]), out)
+    assert out.getvalue().endswith("1\nHow to read it.\n")
+
+
+@pytest.mark.parametrize("columns", [COLUMNS, WIDE_COLUMNS])
+def test_columns_that_not_every_system_has_are_there_where_a_model_has_them(columns: Any) -> None:
+    assert columns_of([{"top1": 0.5}, {"rank": None, "log_loss": math.nan}], columns) == columns
+    headings = [column.heading for column in columns_of([{}, {"rank": 3, "log_loss": 0.5}], columns)]
+    place = headings.index("hier. error")
+    assert headings[place - 2 : place] == ["log-loss", "rank"]
+    assert len(headings) == len(columns) + 2
+
+
+def test_short_numbers() -> None:
+    assert [short(value) for value in (0, 0.000125, 1.25e-5, 1e-10, 1234567, 0.5)] == [
+        "0",
+        "0.000125",
+        "1.25e-5",
+        "1e-10",
+        "1.23e6",
+        "0.5",
+    ]
+
+
+# ---- the page ----------------------------------------------------------------------------------------------------
+
+
+def everything() -> RunSummary:
+    details = {
+        EVIL[0]: {
+            "top_k": [0.5, 0.6],
+            "spectrum": [2.0, 1.0],
+            "path": path([2.0, 1.0], [0.2, 0.1]),
+            "history": iterations(2),
+        },
+        EVIL[4]: {"top_k": [0.5, 0.6], "spectrum": [2.0], "path": path([2.0, 1.0], [0.0]), "history": iterations(1, 1)},
+        EVIL[5]: {"path": path([1.0], [0.2, 0.1])},
+        "old": {"worst_classes": [[0, 1, 2]], "confused_pairs": []},
+    }
+    groups = [Compression(EVIL[5], "x", EVIL[3], {"PQ": EVIL[0], "semi-PQ": EVIL[4]})] * 2
+    models: dict[str, dict[str, float | None]] = {name: {"top1": 0.5, "gap": 1.0} for name in details}
+    tables = [certificate_table(models), compression_table(groups, models, {})]
+    return RunSummary("s", models, 10, details=details, compressions=groups, tables=tables)
+
+
+def test_names_are_text_on_every_figure_and_each_has_a_description(tmp_path: Path) -> None:
+    pages = [write_report(tmp_path / one / "r.html", everything()) for one in ("a", "b")]
+    text = pages[0][-1].read_text("utf-8")
+    page = Page(text)
+    assert "<script" not in text
+    assert not set(text) & {"\x00", "\x1b", "\u202e"}
+    plots = plots_of(everything())
+    assert len({plot.name for plot in plots}) == len(plots) == text.count("<svg")
+    assert {plot.name for plot in plots} >= {"spectrum", "top-k", "compression", "path-rank-1", "path-rank-lambda2"}
+    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    told = [attributes.get("aria-describedby") for tag, attributes in page.tags if tag == "svg"]
+    assert [f"f{i}-told" for i in range(len(plots))] == told
+    assert set(told) <= set(ids)
+    assert page.text.count("the most accurate model") == 0  # the best one has no classes to show
+    assert "Classes recognised worst" in page.text
+    for first, second in zip(*pages, strict=True):
+        assert first.read_bytes() == second.read_bytes()
+
+
+def test_a_large_grid_stays_small_and_has_no_text_that_cannot_be_read() -> None:
+    names = [f"{i:.6f}" for i in range(60)]
+    cells = {(i, j): float(i * j) for i in range(60) for j in range(30)}
+    grid = Grid(names, names[:30], "a", "b", cells, {cell: f"{value:.1f}" for cell, value in cells.items()})
+    found = texts(heat_map(grid))
+    assert len([text for text in found if text in names]) == 12 + 30
+    assert "1711.0" not in found
+    few = Grid(["1"], ["2"], "a", "b", {(0, 0): 3.0}, {(0, 0): "3"})
+    assert {"1", "2", "3"} <= set(texts(heat_map(few)))
+
+
+def test_bars_of_one_kind_look_alike_in_every_group() -> None:
+    svg = grouped_bars(
+        {"a": {"full": 3.0, "PQ": 2.0}, "b": {"PQ": 1.0}}, {("a", "full"): "3", ("a", "PQ"): "2", ("b", "PQ"): "1"}, "x"
+    )
+    fills = re.findall(r'<g id="patch_\d+">\s*<path[^>]*clip-path[^>]*style="fill: (var\(--\w+\))', svg)
+    assert fills == ["var(--main)", "var(--other)", "var(--other)"]
+    assert {"full 3", "PQ 2", "PQ 1", "a", "b"} <= set(texts(svg))
