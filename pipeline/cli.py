@@ -317,18 +317,25 @@ def inspect(
         bool, typer.Option("--hash", help="of a hashed model: collisions by level, features lost by class")
     ] = False,
     data: Annotated[
-        Path | None, typer.Option(metavar="DATASET", help="with --hash: features lost on its test rows, too")
+        Path | None,
+        typer.Option(
+            metavar="DATASET", help="with --hash: features lost on its test rows, too; with --certify: training rows"
+        ),
     ] = None,
+    certify: Annotated[
+        bool, typer.Option("--certify", help="of a trace-norm model: make its certificate anew from weights and --data")
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """Say what a model is.
 
-    Kind, classes, features, parameters, encoders, digest, where it comes from. With --hash how many features share
-    their bucket on each level, and how many are lost under every hash of a class's path, beside what theory expects.
+    Kind, classes, features, parameters, encoders, digest, where it comes from; of a trace-norm model its certificate:
+    duality gap, optimality conditions, spectrum. With --hash how many features share their bucket on each level, and
+    how many are lost under every hash of a class's path, beside what theory expects.
     """
     from pipeline import commands
 
-    commands.inspect(model, hash=hash, data=data, as_json=json)
+    commands.inspect(model, hash=hash, certify=certify, data=data, as_json=json)
 
 
 @app.command()

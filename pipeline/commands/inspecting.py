@@ -1,4 +1,4 @@
-"""inspect: what a model is, and what its hashing costs."""
+"""inspect: what a model is, what its hashing costs, and how near the optimum its weights are."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.accuracy import NONE, class_map
+from pipeline.commands.certifying import certificate_text, certified
 from pipeline.commands.looking import clean
 from pipeline.dataset import SPLITS, Dataset
 from pipeline.outputs import text_table
@@ -34,18 +35,25 @@ class NotHashed(UsageError):
     """A model that hashes nothing was to be explained."""
 
 
-def inspect(model: Path, *, hash: bool = False, data: Path | None = None, as_json: bool = False) -> dict[str, Any]:
+def inspect(
+    model: Path, *, hash: bool = False, certify: bool = False, data: Path | None = None, as_json: bool = False
+) -> dict[str, Any]:
     """Print what a model folder says, with `hash` also collisions and lost features; returns the same as plain values.
 
-    data    a dataset store: lost features on its test rows, too
-    raises  NotHashed, the errors of the model folder and of the dataset, ColumnMismatch
+    certify  make the certificate of a trace-norm model anew, from its weights and the training rows of `data`
+    data     a dataset store; with `hash`: lost features on its test rows, too
+    raises   NotHashed, NoCertificate, the errors of the model folder and of the dataset, ColumnMismatch
     """
-    if data is not None and not hash:
-        raise UsageError("--data has no meaning without --hash", "--data", "add --hash, or leave it out")
+    if data is not None and not (hash or certify):
+        raise UsageError("--data has no meaning without --hash or --certify", "--data", "add one, or leave it out")
+    if certify and data is None:
+        raise UsageError("--certify needs the rows that the model learnt from", "--certify", "add --data DATASET")
     saved = load_model(model)
     found = facts_of(saved)
     if hash:
         found["hash"] = explained(saved, data)
+    if certify and data is not None:
+        found["certified"] = certified(saved, data)
     sys.stdout.write(json.dumps(found, indent=1, ensure_ascii=False) + "\n" if as_json else text_of(found))
     return found
 
@@ -66,6 +74,8 @@ def facts_of(saved: SavedModel) -> dict[str, Any]:
         "test_rows": header.get("test_rows"),
         "encoders": [encoder.header() for encoder in saved.encoders],
         "raw_features": saved.n_features,
+        "probabilistic": saved.probabilistic,
+        **({"certificate": header["certificate"]} if "certificate" in header else {}),
         "digest": saved.digest,
         "provenance": dict(header.get("provenance", {})),
         "metrics": dict(header.get("metrics", {})),
@@ -131,11 +141,15 @@ def text_of(found: dict[str, Any]) -> str:
         ("parameters", f"{found['parameters']:,} ({human_bytes(found['parameter_bytes'])})"),
         ("rows", f"{found['rows']}{tested}"),
         ("encoders", ", ".join(names) or "none"),
+        ("scores", "log-odds: predict --proba gives probabilities" if found["probabilistic"] else "margins"),
         ("digest", found["digest"]),
         *((f"  {key}", json.dumps(value, ensure_ascii=False)) for key, value in found["provenance"].items()),
     ]
     text = "".join(f"{name:<14}  {value}\n" for name, value in lines)
-    return clean(text + (hash_text(found["hash"]) if "hash" in found else ""))
+    text += hash_text(found["hash"]) if "hash" in found else ""
+    if "certificate" in found:
+        text += certificate_text(found["certificate"], found.get("certified"))
+    return clean(text)
 
 
 def _sizes(part: dict[str, Any]) -> str:

@@ -26,7 +26,7 @@ NUMBERS = (
     "atoms",
     "epsilon",
 )
-SPECTRUM, SOLVER, EPSILON = "spectrum", "solver", "epsilon"
+SPECTRUM, SOLVER = "spectrum", "solver"
 SENSE = {
     "objective": "lambda1 x trace norm + lambda2 x squared Frobenius norm + risk: what training minimises",
     "risk": "mean multinomial logistic loss of the training rows, natural log",
@@ -40,7 +40,7 @@ SENSE = {
     "c2": "largest |u'Gv + lambda1| over the singular vectors of the weights: (C2) holds up to it",
     "rank": "rank of the weights",
     "atoms": "rank-one terms that the weights are a sum of",
-    "epsilon": "what (C1) and (C2) were asked to hold up to; null: the search ended by its gap",
+    "epsilon": "what both (C1) and (C2) hold up to",
     SPECTRUM: "singular values of the weights, largest first",
     SOLVER: "how the weights were found",
 }
@@ -48,8 +48,6 @@ SENSE = {
 
 def check_certificate(certificate: object) -> dict[str, Any]:
     """A copy: NUMBERS and any other entry are finite numbers, but for `spectrum` (list) and `solver` (text).
-
-    `epsilon` may be None, where a search was to end by its gap.
 
     Raises ModelFormat, also when an entry is missing or a singular value is negative.
     """
@@ -69,7 +67,7 @@ def _allowed(name: object, value: object) -> bool:
         return isinstance(value, str)
     if name == SPECTRUM:
         return isinstance(value, list) and all(is_number(one) and one >= 0 for one in value)
-    return isinstance(name, str) and (is_number(value) or (name == EPSILON and value is None))
+    return isinstance(name, str) and is_number(value)
 
 
 def plain_certificate(certificate: Mapping[str, Any]) -> dict[str, Any]:

@@ -249,12 +249,6 @@ def test_every_number_of_a_certificate_is_explained() -> None:
     assert json.loads(json.dumps(check_certificate(certificate()))) == certificate()
 
 
-def test_a_search_that_ended_by_its_gap_has_no_epsilon() -> None:
-    assert check_certificate(certificate(epsilon=None))["epsilon"] is None
-    with pytest.raises(ModelFormat, match="no proper value of gap"):
-        check_certificate(certificate(gap=None))
-
-
 def test_the_line_of_the_card_says_the_gap_and_the_rank() -> None:
     line = certificate_line(certificate(gap=0.001234, relative_gap=1e-3, rank=17))
     assert "rank 17" in line
