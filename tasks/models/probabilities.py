@@ -5,6 +5,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from tasks.exponential import largest, lowered_powers, sum_in_four
 from tasks.rows.base import Array
 
 
@@ -12,20 +13,18 @@ from tasks.rows.base import Array
 def softmax_parts(scores: Array, classes: Array, labels: Array, named: Array, own: Array) -> None:
     """Probabilities exp(z_c) / sum over c' of exp(z_c'), the largest score taken off first, so that nothing overflows.
 
-    scores   (n_rows, n_classes) float32 or float64, finite: log-odds z; exponentials in their type, sums in float64
+    scores   (n_rows, n_classes) float32, finite: log-odds z; all exponentials in float32, sums in float64
     classes  (n_rows, top) int32: whose probabilities are wanted; -1 for none
     labels   (n_rows,) int32: whose log-probability is wanted; -1 for none
     named    (n_rows, top) float32, filled: probabilities of `classes`, NaN where there is none
     own      (n_rows,) float32, filled: natural logarithm of that of `labels`, NaN where there is none
     """
+    powers = np.empty(scores.shape[1], np.float32)
     for i in range(scores.shape[0]):
         row = scores[i]
-        highest = row[0]
-        for c in range(1, row.size):
-            highest = max(highest, row[c])
-        total = 0.0
-        for c in range(row.size):
-            total += np.exp(row[c] - highest)
+        highest = largest(row)
+        lowered_powers(row, highest, powers)
+        total = sum_in_four(powers)
         for j in range(classes.shape[1]):
             c = classes[i, j]
             named[i, j] = np.exp(np.float64(row[c]) - highest) / total if c >= 0 else np.nan

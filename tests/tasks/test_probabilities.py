@@ -53,9 +53,8 @@ SCORES = st.floats(-100, 100, width=32)
 
 @given(st.data())
 def test_softmax_matches_its_definition(data: st.DataObject) -> None:
-    dtype = data.draw(st.sampled_from([np.float32, np.float64]))
     shape = hnp.array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=6)
-    scores = data.draw(hnp.arrays(np.float32, shape, elements=SCORES)).astype(dtype)
+    scores = data.draw(hnp.arrays(np.float32, shape, elements=SCORES))
     n, k = scores.shape
     classes = data.draw(hnp.arrays(np.int32, (n, 3), elements=st.integers(-1, k - 1)))
     labels = data.draw(hnp.arrays(np.int32, n, elements=st.integers(-1, k - 1)))
@@ -70,9 +69,8 @@ def test_softmax_matches_its_definition(data: st.DataObject) -> None:
         np.testing.assert_allclose(own[i], log, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_scores_that_would_overflow_do_not(dtype: Any) -> None:
-    scores = np.array([[3e38, 3e38, 0.0], [-3e38, -3e38, -3e38], [1e30, -1e30, 0.0], [800.0, 700.0, 0.0]], dtype)
+def test_scores_that_would_overflow_do_not() -> None:
+    scores = np.array([[3e38, 3e38, 0.0], [-3e38, -3e38, -3e38], [1e30, -1e30, 0.0], [800.0, 700.0, 0.0]], np.float32)
     classes, labels = np.tile(np.arange(3, dtype=np.int32), (4, 1)), np.array([0, 2, 0, 1], np.int32)
     named, own = np.empty((4, 3), np.float32), np.empty(4, np.float32)
     softmax_parts(scores, classes, labels, named, own)
@@ -85,7 +83,7 @@ def test_scores_that_would_overflow_do_not(dtype: Any) -> None:
 
 def test_one_class_is_certain() -> None:
     named, own = np.empty((2, 1), np.float32), np.empty(2, np.float32)
-    softmax_parts(np.array([[5.0], [-7.0]]), np.zeros((2, 1), np.int32), np.zeros(2, np.int32), named, own)
+    softmax_parts(np.array([[5.0], [-7.0]], np.float32), np.zeros((2, 1), np.int32), np.zeros(2, np.int32), named, own)
     assert named.tolist() == [[1.0], [1.0]]
     assert own.tolist() == [0.0, 0.0]
 
