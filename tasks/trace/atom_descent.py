@@ -74,7 +74,7 @@ def atom_descent(
 
 
 def _first_atoms(risk: Risk, bias: bool, start: Point | None) -> Atoms:
-    """The singular vectors of the start's weights; its bias, or, where one is wanted and it has none, the best for zero."""
+    """The singular vectors of the start's weights; its bias, or the best for W = 0 where one is wanted and missing."""
     offset = log_shares(risk.counts) if bias else None
     if start is None:
         return no_atoms(risk, offset)
