@@ -1,0 +1,56 @@
+"""The regularisation path: many pairs of penalties, from strong to weak, each solved from its neighbour's solution.
+
+Harchaoui et al. 2012, section 4.1, "Regularization path": lambda_l = lambda_0 alpha^l for both, lambda1 in the inner loop
+(SPECS section 3, reading 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tasks.errors import ParamError
+from tasks.trace.point import Point
+from tasks.trace.risk import Risk
+from tasks.trace.solution import Penalty, Solution, Solver, SolverParams, Watch
+
+
+def geometric(start: float, alpha: float, steps: int) -> list[float]:
+    """[start alpha^l for l < steps]; raises ParamError unless 0 < alpha < 1."""
+    if not 0 < alpha < 1:
+        raise ParamError("trace-norm.alpha", alpha, "between 0 and 1", "penalties fall along a path")
+    return [start * alpha**step for step in range(steps)]
+
+
+def grid(lambdas1: Sequence[float], lambdas2: Sequence[float]) -> list[Penalty]:
+    """All pairs in the order of the path: lambda1 runs through its values for each lambda2."""
+    return [Penalty(lambda1, lambda2) for lambda2 in lambdas2 for lambda1 in lambdas1]
+
+
+def warm_start(penalties: Sequence[Penalty], index: int, last: Point | None) -> Point | None:
+    """Where a pair starts, `last` being where the pair before it ended: there, or from zero where lambda1 has risen.
+
+    Under the strongest penalty few atoms are left, which are found sooner than the many of the weakest are dropped.
+    Depends on nothing else, so a path that goes on from its last finished pair is the path that was not interrupted.
+    """
+    return last if index and penalties[index].lambda1 <= penalties[index - 1].lambda1 else None
+
+
+def path(
+    risk: Risk,
+    penalties: Sequence[Penalty],
+    params: SolverParams,
+    bias: bool,
+    solver: Solver,
+    watch: Watch,
+    skip: int = 0,
+    start: Point | None = None,
+) -> Iterator[tuple[int, Penalty, Solution]]:
+    """(index, penalty, solution) of each pair but the first `skip`, as soon as it is solved.
+
+    start  where pair skip - 1 ended, to go on from there
+    """
+    point = start
+    for index in range(skip, len(penalties)):
+        solution = solver(risk, penalties[index], params, bias, warm_start(penalties, index, point), watch)
+        yield index, penalties[index], solution
+        point = solution.point
