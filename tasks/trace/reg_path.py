@@ -1,7 +1,7 @@
 """The regularisation path: many pairs of penalties, from strong to weak, each solved from its neighbour's solution.
 
-Harchaoui et al. 2012, section 4.1, "Regularization path": lambda_l = lambda_0 alpha^l for both, lambda1 in the inner loop
-(SPECS section 3, reading 6).
+Harchaoui et al. 2012, section 4.1, "Regularization path": lambda_l = lambda_0 alpha^l for both, lambda1 in the inner
+loop (SPECS section 3, reading 6).
 """
 
 from __future__ import annotations
