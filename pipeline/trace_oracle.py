@@ -93,7 +93,7 @@ class PoolRisk:
         self.targets, self.fit, self.folder = SplitTargets(dataset), fit, folder
         self.counts = counts
         self._n_features, self._n_classes = shape
-        self.spans = make_spans(self.blocks, self._n_classes)
+        self.spans = make_spans(self.blocks, self._n_features, self._n_classes)
         self.log = AnswerLog(folder / "answers")
         self.passes, self.calls = 0, 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pipeline.config import AnyEncoding, LabelTree, PcaEncoding, PqEncoding, RunConfig, Training
+from pipeline.config import AnyEncoding, LabelTree, PcaEncoding, PqEncoding, RunConfig, TraceNorm, Training
 from pipeline.stage import Asked, Facts, Stage
 from pipeline.stages.codes import CodesStage
 from pipeline.stages.encode import PqStage
@@ -14,6 +14,7 @@ from pipeline.stages.pca import PcaStage
 from pipeline.stages.predict import EvaluateStage, PredictStage
 from pipeline.stages.publish import PublishStage
 from pipeline.stages.retrieve import RetrieveStage
+from pipeline.stages.trace import TraceNormStage
 from pipeline.stages.train import SgdStage
 from tasks.errors import LabelgroveError
 
@@ -65,6 +66,8 @@ def _training(learner: Training, config: RunConfig, facts: Facts) -> Stage:
     chain = chain_of(config, learner.tested_on)
     if isinstance(learner, LabelTree):
         return GrowStage.of(learner, facts, chain)
+    if isinstance(learner, TraceNorm):
+        return TraceNormStage.of(learner, facts, chain)
     return SgdStage.of(learner, facts, chain)
 
 

@@ -1,0 +1,179 @@
+"""Training stage of trace-norm regularised multinomial logistic regression: a path of penalties, the best one kept."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, Self
+
+from pipeline.config import TraceNorm
+from pipeline.stage import Estimate, Facts, Made, Work
+from pipeline.stages.problems import class_counts, parameter_bytes
+from pipeline.stages.train import MEGABYTE, TrainStage, check_rows, model_facts, save, saved_bytes
+from pipeline.trace_oracle import LOG_BYTES, SAMPLE_BYTES, PoolRisk
+from pipeline.trace_path import PathState, TracePath, Validator
+from tasks.digest import digest_text
+from tasks.io import Block
+from tasks.models.factored import trace_norm_model
+from tasks.sums import FAN_IN
+from tasks.trace.atom_descent import atom_descent
+from tasks.trace.certificate import lambda1_max
+from tasks.trace.risk import SLICE_CELLS
+from tasks.trace.solution import Penalty, Solver, SolverParams
+
+FLOAT, DOUBLE = 4, 8  # bytes
+SOLVERS: dict[str, Solver] = {"subspace": atom_descent, "r1d": atom_descent}
+MOST_RECORDS = 2000  # of iterations that DONE.json keeps of all pairs; beyond that only the chosen pair's
+
+
+@dataclass(frozen=True)
+class TraceNormStage(TrainStage):
+    """Solve every pair of penalties, from strong to weak, and keep the weights that the validation rows like best."""
+
+    learner: TraceNorm
+    chain: tuple[str, ...]
+    n_features: int
+
+    @classmethod
+    def of(cls, learner: TraceNorm, facts: Facts, chain: tuple[str, ...] = ()) -> Self:
+        """Raises NoTrainingRows."""
+        check_rows(learner, facts.dataset)
+        return cls(learner, chain, facts.rows[learner.rows].n_features)
+
+    def estimate(self, facts: Facts) -> Estimate:
+        """Projections are not counted: they take their room from the rows that a worker keeps."""
+        weights = parameter_bytes(self.learner, facts)
+        rows = max(facts.rows[name].block_bytes for name in (self.learner.rows, self.learner.tested_on))
+        summed = 2 * weights  # float64
+        batch = 3 * FLOAT * SLICE_CELLS + FLOAT * 1024 * facts.rows[self.learner.rows].row_floats
+        task = 2 * rows + 3 * summed + 2 * weights + batch + 64 * MEGABYTE
+        peak = max(task, (FAN_IN + 2) * summed + 64 * MEGABYTE)
+        spare = LOG_BYTES + 4 * weights + SAMPLE_BYTES
+        return Estimate(peak, saved_bytes(self.learner, weights, facts), 100 * self.learner.n_pairs, spare)
+
+    def run(self, work: Work) -> Made:
+        started = time.perf_counter()
+        learner = self.learner
+        risk = self._risk(work)
+        largest = lambda1_max(risk, learner.bias)
+        blocks = validation_blocks(work, learner.tested_on)
+        validate = Validator(work.pool, blocks, work.dataset.path, learner.name)
+        params = SolverParams(learner.gap, learner.epsilon, learner.max_iterations)
+        folder = work.folder / "progress"
+        walked = TracePath(
+            risk,
+            validate,
+            penalties_of(learner, largest),
+            params,
+            SOLVERS[learner.solver],
+            learner.bias,
+            folder,
+            work.event,
+        )
+        state = walked.walk()
+        return self._made(work, state, largest, time.perf_counter() - started)
+
+    def _risk(self, work: Work) -> PoolRisk:
+        dataset, learner = work.dataset, self.learner
+        shape = self.n_features, dataset.n_classes
+        fit = digest_text(str(work.folder))
+        blocks, folder = work.train_blocks(learner.rows), work.folder / "progress"
+        return PoolRisk(work.pool, blocks, dataset.path, class_counts(dataset), shape, fit, folder, learner.name)
+
+    def _made(self, work: Work, state: PathState, largest: float, seconds: float) -> Made:
+        best = state.best
+        record = state.records[best]
+        certificate = certificate_of(state, largest, self.learner)
+        factors = state.factors
+        if factors is None:
+            raise ValueError(f"{self.learner.name}: a path without a pair")
+        model = trace_norm_model(factors.u, factors.theta, factors.v, state.bias, certificate)
+        said = {key: certificate[key] for key in ("lambda1", "lambda2", "relative_gap", "solver")}
+        digest = save(self, work, model, said)
+        rows = work.dataset.split_counts["train"]
+        facts = model_facts(model, rows * train_operations(state, self.n_features, work.dataset.n_classes), rows)
+        numbers = {key: value for key, value in certificate.items() if key not in ("spectrum", "solver", "epsilon")}
+        chosen = [{**entry, "chosen": i == best} for i, entry in enumerate(state.records)]
+        results = {
+            **facts,
+            **numbers,
+            "iterations": record["iterations"],
+            "restricted": record["restricted"],
+            "spectrum": certificate["spectrum"],
+            "path": chosen,
+            "history": history_of(state),
+        }
+        return Made(digest, results, {"seconds": seconds})
+
+
+def penalties_of(learner: TraceNorm, largest: float) -> list[Penalty]:
+    """All pairs in the order they are solved: lambda1 falls within each lambda2 (SPECS 3.6).
+
+    largest  lambda1 from which on W = 0
+    """
+    first = largest * learner.alpha if learner.lambda1 == "auto" else learner.lambda1
+    second = learner.lambda2
+    if second == "auto":
+        second = largest**2 if learner.lambda2_steps > 1 else 0.0
+    return [
+        Penalty(lambda1, lambda2)
+        for lambda2 in geometric(second, learner.alpha, learner.lambda2_steps)
+        for lambda1 in geometric(first, learner.alpha, learner.n_lambda1)
+    ]
+
+
+def validation_blocks(work: Work, rows: str) -> list[Block]:
+    """The blocks that hold validation rows: ingest puts these between training and test rows."""
+    first = work.dataset.split_counts["train"]
+    last = first + work.dataset.split_counts["validation"]
+    return [block for block in work.blocks(rows) if block.stop > first and block.start < last]
+
+
+def certificate_of(state: PathState, largest: float, learner: TraceNorm) -> dict[str, Any]:
+    """What the model says of how good its weights are."""
+    record = state.records[state.best]
+    taken = (
+        "objective",
+        "risk",
+        "trace_norm",
+        "lambda1",
+        "lambda2",
+        "gap",
+        "relative_gap",
+        "c1",
+        "c2",
+        "rank",
+        "atoms",
+    )
+    return {
+        **{key: record[key] for key in taken},
+        "lambda1_max": largest,
+        "epsilon": max(record["c1"], record["c2"]),
+        "spectrum": [] if state.factors is None else state.factors.theta.tolist(),
+        "solver": learner.solver,
+    }
+
+
+def train_operations(state: PathState, n_features: int, n_classes: int) -> float:
+    """Vector operations per training row over the whole path, in dot products of n_features numbers.
+
+    A pass is a gradient (n_classes), scores from projections, and new projections of at most the basis; an evaluation
+    on projections is rank n_classes / n_features, twice.
+    """
+    total = 0.0
+    for record in state.records:
+        core = record["atoms"] * n_classes / max(1, n_features)
+        total += record["iterations"] * (n_classes + core) + record["evaluations"] * 2 * core + record["atoms"]
+    return total
+
+
+def history_of(state: PathState) -> list[dict[str, Any]]:
+    """One record an iteration, with the pair it belongs to."""
+    every = [{"pair": pair, **record} for pair, records in enumerate(state.history) for record in records]
+    if len(every) <= MOST_RECORDS:
+        return every
+    return [record for record in every if record["pair"] == state.best][:MOST_RECORDS]
+
+
+def geometric(first: float, alpha: float, steps: int) -> list[float]:
+    return [first * alpha**i for i in range(steps)]
