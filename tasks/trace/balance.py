@@ -14,7 +14,7 @@ from tasks.trace.point import Point
 
 RARER = 25.0  # a class without rows starts e^-25 times as likely as the rarest class with rows
 NEVER = 1e4  # below this, e^-NEVER is zero in float32 and in float64
-LEAK = 1e-14  # rate at which classes that are never mistaken for each other are held together
+LEAK = 1e-11  # rate at which classes that are never mistaken for each other are held together
 
 
 def log_shares(counts: Array) -> Array:
