@@ -23,6 +23,7 @@ from tasks.io import Block
 from tasks.rows.base import Array
 from tasks.trace.blocks import Validation, validate_block
 from tasks.trace.point import Basis, Point
+from tasks.trace.reg_path import path
 from tasks.trace.solution import Factors, Penalty, Record, Solution, Solver, SolverParams
 
 Event = Callable[..., None]
@@ -90,8 +91,8 @@ class TracePath:
         state = load_state(self.folder / STATE, self.risk)
         first = len(state.records)
         watch = _Watch(self, first)
-        for number, penalty in enumerate(self.penalties[first:], first):
-            solution = self.solver(self.risk, penalty, self.params, self.bias, state.point, watch)
+        args = (self.risk, self.penalties, self.params, self.bias, self.solver, watch)
+        for number, penalty, solution in path(*args, skip=first, start=state.point):
             found = self.validate(solution)
             state.records.append(record_of(penalty, solution, found))
             state.history.append(solution.history)

@@ -18,6 +18,7 @@ from tasks.models.factored import trace_norm_model
 from tasks.sums import FAN_IN
 from tasks.trace.atom_descent import atom_descent
 from tasks.trace.certificate import lambda1_max
+from tasks.trace.reg_path import geometric, grid
 from tasks.trace.risk import SLICE_CELLS
 from tasks.trace.solution import Penalty, Solver, SolverParams
 
@@ -115,11 +116,8 @@ def penalties_of(learner: TraceNorm, largest: float) -> list[Penalty]:
     second = learner.lambda2
     if second == "auto":
         second = largest**2 if learner.lambda2_steps > 1 else 0.0
-    return [
-        Penalty(lambda1, lambda2)
-        for lambda2 in geometric(second, learner.alpha, learner.lambda2_steps)
-        for lambda1 in geometric(first, learner.alpha, learner.n_lambda1)
-    ]
+    lambdas1 = geometric(first, learner.alpha, learner.n_lambda1)
+    return grid(lambdas1, geometric(second, learner.alpha, learner.lambda2_steps))
 
 
 def validation_blocks(work: Work, rows: str) -> list[Block]:
@@ -173,7 +171,3 @@ def history_of(state: PathState) -> list[dict[str, Any]]:
     if len(every) <= MOST_RECORDS:
         return every
     return [record for record in every if record["pair"] == state.best][:MOST_RECORDS]
-
-
-def geometric(first: float, alpha: float, steps: int) -> list[float]:
-    return [first * alpha**i for i in range(steps)]
