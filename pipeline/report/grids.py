@@ -103,7 +103,9 @@ def grouped_bars(groups: Mapping[str, Mapping[str, float]], shown: Mapping[tuple
         axes.set_yticks(ticks, [short_name(name) for name in groups])
         axes.tick_params(axis="y", length=0)
         axes.invert_yaxis()
-        axes.margins(x=0.3)
+        axes.margins(x=0.3)  # for the texts; a tick there would promise more than there can be
+        longest = max(value for bars in groups.values() for value in bars.values())
+        axes.set_xticks([tick for tick in axes.get_xticks() if 0 <= tick <= 1.05 * longest])
         axes.set_xlabel(x_label)
         figure.tight_layout()
         return svg_of(figure)

@@ -26,6 +26,8 @@ def model_details(config: RunConfig, facts: Mapping[str, RowsFacts], work: Work)
     for learner in config.train:
         trained = work.inputs[train_step(learner.name)].results
         found = {key: trained[key] for key in TRAINED if trained.get(key)}
+        if not found.get("path"):
+            found.pop("history", None)  # that of rounds of SGD, which is not drawn
         if learner.kind in SPECTRAL and within_reach(facts[learner.rows].n_features, work.dataset.n_classes):
             found |= _spectrum(str(work.folders[train_step(learner.name)] / MODEL))
         if evaluate_step(learner.name) in work.inputs:

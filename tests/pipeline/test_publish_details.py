@@ -115,7 +115,7 @@ def test_what_steps_say_is_passed_on_whatever_their_version() -> None:
     solved = {"spectrum": [2.0], "path": [{"lambda1": 1.0}], "history": [{"pair": 0}], "rank": 1}
     detail = {"worst_classes": [[0, 1, 2], [1, 2, 2]], "confused_pairs": [], "top_k": [0.5, 0.75]}
     old = {"detail": {"worst_classes": [[0, 1, 2]], "confused_pairs": []}}
-    work = fake_work(train_a=solved, evaluate_a={"detail": detail}, train_b={}, evaluate_b=old)
+    work = fake_work(train_a=solved, evaluate_a={"detail": detail}, train_b={"history": [{"round": 1}]}, evaluate_b=old)
     found = model_details(run, {"x": RowsFacts("dense", 4, 64, 4)}, work)
     assert found["a"] == {
         "spectrum": [2.0],

@@ -445,3 +445,4 @@ def test_bars_of_one_kind_look_alike_in_every_group() -> None:
     fills = re.findall(r'<g id="patch_\d+">\s*<path[^>]*clip-path[^>]*style="fill: (var\(--\w+\))', svg)
     assert fills == ["var(--main)", "var(--other)", "var(--other)"]
     assert {"full 3", "PQ 2", "PQ 1", "a", "b"} <= set(texts(svg))
+    assert max(float(text) for text in texts(svg) if re.fullmatch(r"[\d.]+", text)) == 3.0
