@@ -240,6 +240,8 @@ class LocalRisk:
     def _chunk(self, basis: Basis) -> Chunk:
         """The rows with their projections, which are kept for as long as a basis names their group."""
         self._kept = {group.token: self._projected(group) for group in basis.groups}
+        if len(basis.groups) == 1 and basis.rank == basis.groups[0].size:
+            return Chunk(self.rows, self.labels, self._kept[basis.groups[0].token])
         parts = [self._kept[group.token][:, list(kept)] for group, kept in _parts(basis)]
         return Chunk(self.rows, self.labels, np.concatenate([np.zeros((self.n_rows, 0), self.dtype), *parts], axis=1))
 

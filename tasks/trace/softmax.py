@@ -1,4 +1,4 @@
-"""Rows of scores to losses, probabilities and entropies of the multinomial logistic loss, in one pass over them."""
+"""Rows of scores to losses, residuals, entropies and curvature of the multinomial logistic loss."""
 
 from __future__ import annotations
 
@@ -6,67 +6,141 @@ import numba
 import numpy as np
 
 from tasks.rows.base import Array
+from tasks.trace.exponential import LANES, dot, largest, lower_and_raise32, lower_and_raise64, subtract_x_log_x, total
+
+OWN, RAISED, OTHERS, TURNED = range(4)  # columns of what `_raise_rows` says of each row
+LEAST = 1e-300
 
 
-@numba.njit(cache=True, nogil=True)
 def softmax_residuals(scores: Array, labels: Array, scale: Array, shrink: Array, entropies: Array) -> float:
     """Turn scores into residuals a (p - e_y), a = scale[y]; add to `entropies`; return the sum of losses.
 
-    scores     (n_rows, n_classes) float, overwritten
+    scores     (n_rows, n_classes) float32 or float64, C order, overwritten
     labels     (n_rows,) int32
     scale      (n_classes,) float64 in [0, 1]: how far a row of the class is taken from its label to p
     shrink     (m,) float64 in [0, 1]: the dual points q = (1 - t) e_y + t p with t = shrink * a
     entropies  (m,) float64: the sum over the rows of H(q) is added to each
     """
-    total = 0.0
-    n_classes = scores.shape[1]
-    for i in range(scores.shape[0]):
-        row, label = scores[i], labels[i]
-        own = row[label]
-        highest = row[0]
-        for c in range(1, n_classes):
-            highest = max(highest, row[c])
-        mass, others, turned = (
-            0.0,
-            0.0,
-            0.0,
-        )  # sums of e^(z - max): of all, of all but y, and of the latter times z - max
-        for c in range(n_classes):
-            lowered = row[c] - highest
-            part = np.exp(lowered)
-            row[c] = part
-            mass += part
-            if c != label:
-                others += part
-                turned += part * lowered
-        log_mass = np.log(mass)
-        total += log_mass + highest - own
-        factor = scale[label] / mass
-        for c in range(n_classes):
-            row[c] *= factor
-        row[label] = -scale[label] * others / mass
-        wrong, spread = others / mass, turned / mass
-        for m in range(shrink.size):
-            t = shrink[m] * scale[label]
-            right = 1.0 - t * wrong
-            if t > 0.0:
-                entropies[m] -= t * ((np.log(t) - log_mass) * wrong + spread)
-            if right > 0.0:
-                entropies[m] -= right * np.log(right)
-    return total
+    said = _raise_rows(scores, labels, shrink.size > 0)
+    if shrink.size:
+        _add_entropies(said, labels, scale, shrink, entropies)
+    _scale_rows(scores, labels, said, scale)
+    return float(_losses(said))
+
+
+def softmax_losses(scores: Array, labels: Array) -> float:
+    """The sum over rows of logsumexp(s) - s_y. scores (n_rows, n_classes) float, overwritten; labels (n_rows,) int32"""
+    return float(_losses(_raise_rows(scores, labels, False)))
+
+
+def softmax_probabilities(scores: Array) -> None:
+    """Scores (n_rows, n_classes) float, C order, to probabilities, in place."""
+    labels = np.zeros(len(scores), np.int32)
+    said = _raise_rows(scores, labels, False)
+    _scale_rows(scores, labels, said, np.ones(scores.shape[1]))
+    scores[:, 0] += 1
+
+
+def _raise_rows(scores: Array, labels: Array, turning: bool) -> Array:
+    """(n_rows, 4) float64: see `_raise_rows32`. Scores become e^(z - max), that of the row's own class 0."""
+    said = np.zeros((len(scores), 4))
+    if scores.dtype == np.float32:
+        _raise_rows32(scores, scores.view(np.int32), labels, turning, said)
+    else:
+        _raise_rows64(scores, labels, turning, said)
+    return said
 
 
 @numba.njit(cache=True, nogil=True)
-def softmax_losses(scores: Array, labels: Array) -> float:
-    """The sum over rows of logsumexp(s) - s_y. scores (n_rows, n_classes) float; labels (n_rows,) int32"""
-    total = 0.0
+def _raise_rows32(scores: Array, bits: Array, labels: Array, turning: bool, said: Array) -> None:
+    """scores (n_rows, n_classes) float32, bits the same memory as int32; said (n_rows, 4) float64, written:
+
+    OWN     z_y - max;  RAISED e^(z_y - max);  OTHERS: sum of e^(z - max) of the other classes, kept apart because
+            1 - p_y loses all digits where p_y is nearly 1;  TURNED: of these times z - max, with `turning`
+    """
+    room = np.empty(scores.shape[1], np.float32)
+    turn_bits, lowered = room.view(np.int32), np.empty(scores.shape[1], np.float32)
+    few, lanes = np.empty(LANES, np.float32), np.empty(LANES)
     for i in range(scores.shape[0]):
-        row = scores[i]
-        highest = row[0]
-        for c in range(1, row.size):
-            highest = max(highest, row[c])
-        mass = 0.0
+        row, label = scores[i], labels[i]
+        lower_and_raise32(row, largest(row, few), lowered, room, turn_bits, bits[i])
+        said[i, OWN], said[i, RAISED] = lowered[label], row[label]
+        row[label] = 0
+        said[i, OTHERS] = total(row, lanes)
+        if turning:
+            said[i, TURNED] = dot(row, lowered, lanes)
+
+
+@numba.njit(cache=True, nogil=True)
+def _raise_rows64(scores: Array, labels: Array, turning: bool, said: Array) -> None:
+    """See `_raise_rows32`; scores float64."""
+    few, lanes, lowered = np.empty(LANES), np.empty(LANES), np.empty(scores.shape[1])
+    for i in range(scores.shape[0]):
+        row, label = scores[i], labels[i]
+        lower_and_raise64(row, largest(row, few), lowered)
+        said[i, OWN], said[i, RAISED] = lowered[label], row[label]
+        row[label] = 0
+        said[i, OTHERS] = total(row, lanes)
+        if turning:
+            said[i, TURNED] = dot(row, lowered, lanes)
+
+
+@numba.njit(cache=True, nogil=True)
+def _losses(said: Array) -> float:
+    """Sum of log(sum of e^(z - max)) - (z_y - max); exact where the loss is nearly 0."""
+    loss = 0.0
+    for i in range(said.shape[0]):
+        if said[i, OWN] == 0.0:
+            loss += np.log1p(said[i, OTHERS])
+        else:
+            loss += np.log(said[i, RAISED] + said[i, OTHERS]) - said[i, OWN]
+    return loss
+
+
+@numba.njit(cache=True, nogil=True)
+def _scale_rows(scores: Array, labels: Array, said: Array, scale: Array) -> None:
+    """Rows of e^(z - max) to a (p - e_y)."""
+    for i in range(scores.shape[0]):
+        row, label = scores[i], labels[i]
+        factor = scale[label] / (said[i, RAISED] + said[i, OTHERS])
+        row[label] = -said[i, OTHERS]
+        narrow = row.dtype.type(factor)
         for c in range(row.size):
-            mass += np.exp(row[c] - highest)
-        total += np.log(mass) + highest - row[labels[i]]
-    return total
+            row[c] *= narrow
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _add_entropies(said: Array, labels: Array, scale: Array, shrink: Array, entropies: Array) -> None:
+    """H(q) of q = e_y + t (p - e_y), t = shrink a, a = scale[y]; w = 1 - p_y, T = sum over c != y of p_c (z_c - max):
+
+    H(q) = - t [(log shrink + log a - log mass) w + T] - (1 - t w) log(1 - t w), the bracket linear in log shrink.
+    """
+    values, fractions = np.empty(shrink.size), np.empty(shrink.size)
+    bits = fractions.view(np.int64)
+    in_log, apart = 0.0, 0.0
+    for i in range(said.shape[0]):
+        a = scale[labels[i]]
+        if a <= 0.0:
+            continue
+        mass = said[i, RAISED] + said[i, OTHERS]
+        wrong = a * said[i, OTHERS] / mass
+        in_log += wrong
+        apart += wrong * np.log(a / mass) + a * said[i, TURNED] / mass
+        for m in range(shrink.size):
+            right = 1.0 - shrink[m] * wrong
+            values[m] = right if right > LEAST else LEAST
+        subtract_x_log_x(values, fractions, bits, entropies)
+    for m in range(shrink.size):
+        if shrink[m] > 0.0:
+            entropies[m] -= shrink[m] * (np.log(shrink[m]) * in_log + apart)
+
+
+@numba.njit(cache=True, nogil=True)
+def turn_by_curvature(changes: Array, probabilities: Array) -> None:
+    """Each row v of changes becomes (diag p - p p') v. Both (n_rows, n_classes) in one dtype, C order."""
+    lanes = np.empty(LANES)
+    for i in range(changes.shape[0]):
+        row, p = changes[i], probabilities[i]
+        mean = row.dtype.type(dot(row, p, lanes))
+        for c in range(row.size):
+            row[c] = p[c] * (row[c] - mean)
