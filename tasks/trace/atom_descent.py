@@ -22,6 +22,7 @@ from tasks.trace.certificate import balanced_sums, certify, gap_of, relative
 from tasks.trace.line_search import LARGER, armijo
 from tasks.trace.objective import CUT, factors_of, singular_values
 from tasks.trace.point import Point
+from tasks.trace.proximal import Proximal
 from tasks.trace.restricted import solve_restricted
 from tasks.trace.risk import Risk, RiskSums
 from tasks.trace.singular import Pairs, top_pairs
@@ -30,7 +31,7 @@ from tasks.trace.solution import Penalty, Record, Solution, SolverParams, Watch
 LOOSE = 0.5  # epsilon is at most this times lambda1 (or, with lambda1 = 0, the first |G|_2)
 TIGHTER = 0.3  # of epsilon, when (C1) and (C2) hold and the gap is not reached
 STUCK = 3  # iterations in a row without descent, after which floats allow no more
-ROUGH = 0.2  # of the largest -g_j: tolerance of the restricted problem while atoms are missing
+ROUGH = 0.5  # of the largest -g_j: tolerance of the restricted problem while atoms are missing
 NOISE = 1e-13  # of the objective: less is no descent
 
 
@@ -38,14 +39,15 @@ NOISE = 1e-13  # of the objective: less is no descent
 class DescentParams:
     """How rank-one descent goes about it; every choice ends at the same optimum.
 
-    atoms_per_pass    singular pairs that may join in an iteration; 1: the paper's algorithm
+    atoms_per_pass    singular pairs of -G that may join in an iteration; 1: the paper's algorithm
     restricted_every  solve (8) after every so many added atoms' steps; 0: in step 4 only, the paper's box
-    merge             make the atoms the singular vectors of W after each restricted problem
+    proximal          let the singular pairs of a proximal step from W join as well, which turn those of W, and make the
+                      atoms the singular pairs of W after each restricted problem; False: the paper's algorithm
     """
 
     atoms_per_pass: int = 8
     restricted_every: int = 1
-    merge: bool = False
+    proximal: bool = True
 
     def __post_init__(self) -> None:
         if self.atoms_per_pass < 1:
@@ -95,6 +97,8 @@ class _Look:
     epsilon: float
     objective: float
     gap: float
+    weights: Array
+    smooth: Array
     pairs: Pairs
     rising: Array
     slopes: Array
@@ -119,6 +123,7 @@ class _Descent:
         self.iterations = self.restricted = self.evaluations = 0
         self.tightness, self.scale = 1.0, penalty.lambda1
         self.length, self.since = 1.0, 0
+        self.proximal = Proximal(penalty.lambda1)
         self.best, self.stuck = float("inf"), 0
 
     def run(self, atoms: Atoms) -> Solution:
@@ -139,9 +144,8 @@ class _Descent:
         """One pass over the rows; two when the gap of a model with a bias is about to be reached."""
         sums = self.risk.gradient(atoms.point)
         self.iterations += 1
-        smooth = sums.gradient
-        if self.penalty.lambda2 and atoms.size:
-            smooth = smooth + 2 * self.penalty.lambda2 * atoms.weights
+        weights = atoms.weights
+        smooth = sums.gradient + 2 * self.penalty.lambda2 * weights
         objective = penalty_over(atoms, self.penalty) + sums.loss
         if self.since == 0:  # behind a restricted problem
             self.stuck = self.stuck + 1 if objective > self.best - NOISE * objective else 0
@@ -152,7 +156,7 @@ class _Descent:
         rising = self.penalty.lambda1 - pairs.values
         slope = slopes(atoms, smooth, self.penalty)
         slope = slope if atoms.bias is None else np.concatenate([slope, sums.bias])
-        look = _Look(epsilon, objective, self.gap(sums, atoms, objective), pairs, rising, slope)
+        look = _Look(epsilon, objective, self.gap(sums, atoms, objective), weights, smooth, pairs, rising, slope)
         self.note(atoms, look)
         return look
 
@@ -191,7 +195,10 @@ class _Descent:
 
     def step(self, atoms: Atoms, look: _Look) -> Atoms:
         """Step 3 where an atom descends enough; step 4, or the regular re-weighing of all atoms, by problem (8)."""
-        if not look.first:
+        turning = self.how.proximal and self.proximal.learn(look.weights, look.smooth)
+        if turning:
+            atoms = self.turn(atoms, look)
+        elif not look.first:
             atoms, length = self.add(atoms, look)
             self.since += 1
             if length and (not self.how.restricted_every or self.since < self.how.restricted_every):
@@ -210,6 +217,27 @@ class _Descent:
         self.length = step.length or self.length
         return atoms.with_values(atoms.theta + step.length * change, atoms.bias), step.length
 
+    def turn(self, atoms: Atoms, look: _Look) -> Atoms:
+        """The pairs of the proximal step join, and as many of -G as in step 3; a step from W towards it by Armijo."""
+        pairs = self.proximal.pairs(look.weights, look.smooth, atoms.size + self.how.atoms_per_pass)
+        count = int(np.count_nonzero(look.rising <= -look.epsilon / 2))
+        old, new = atoms.size, pairs.values.size
+        change = np.concatenate([-atoms.theta, pairs.values, np.zeros(count)])
+        u, v = np.hstack([pairs.u, look.pairs.u[:, :count]]), np.hstack([pairs.v, look.pairs.v[:, :count]])
+        if not u.shape[1]:
+            return atoms
+        slope = float(change @ np.concatenate([look.slopes[:old], self._slopes(look, pairs), np.zeros(count)]))
+        atoms = atoms.joined(self.risk, u, v)
+        if not new or slope >= 0:
+            return atoms
+        step = armijo(self.risk, atoms, change, self.penalty, look.objective, slope, 1.0)
+        self.evaluations += step.calls
+        self.length = self.proximal.tried(step.length)
+        return atoms.with_values(np.maximum(atoms.theta + step.length * change, 0.0), atoms.bias)
+
+    def _slopes(self, look: _Look, pairs: Pairs) -> Array:
+        return np.asarray(np.einsum("dj,dj->j", pairs.u, look.smooth @ pairs.v) + self.penalty.lambda1)
+
     def reweigh(self, atoms: Atoms, look: _Look) -> Atoms:
         """Problem (8), roughly as long as atoms are missing that promise more."""
         self.since = 0
@@ -217,7 +245,7 @@ class _Descent:
         found = solve_restricted(self.risk, atoms, self.penalty, max(look.epsilon / 2, ROUGH * missing))
         self.restricted += 1
         self.evaluations += found.evaluations
-        return merged(self.risk, found.atoms) if self.how.merge else found.atoms
+        return merged(self.risk, found.atoms) if self.how.proximal else found.atoms
 
     def promising(self, look: _Look) -> bool:
         """Whether the certificate is worth its passes."""
