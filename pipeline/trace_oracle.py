@@ -39,21 +39,21 @@ SAMPLE_BYTES = 64 << 20  # of the sample that this process holds: wide rows are 
 
 
 class AnswerLog:
-    """Answers in the order they were given, one file each; those of a search that is over are removed."""
+    """Answers in the order they were given, one file each, in a folder for each search; `begin` one before asking."""
 
     def __init__(self, folder: Path, most_bytes: int = LOG_BYTES) -> None:
-        self.folder, self.most_bytes = folder, most_bytes
-        self.begin()
+        self.root, self.most_bytes = folder, most_bytes
+        self.begin("")
 
-    def begin(self) -> None:
-        """From the first answer on."""
+    def begin(self, search: str) -> None:
+        """Answers of this search, from the first one on."""
+        self.folder = self.root / search
         self.number, self.bytes = 0, 0
 
     def forget(self) -> None:
         """The search is over: its answers are of no use any more."""
         for path in self.folder.glob("*.npz"):
             path.unlink()
-        self.begin()
 
     def ask(self, question: str, answer: Callable[[], Arrays]) -> Arrays:
         """What was answered to this question at this place, or `answer()`, which is kept while there is room."""

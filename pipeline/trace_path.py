@@ -36,10 +36,12 @@ class PathState:
 
     records   of the pairs that are behind, in order: penalties, certificate, what the validation rows say
     history   of each pair, one record an iteration
+    choose    what picks the pair: "top1" or "log-loss"
     point     where the last pair ended
     factors, bias  of the best pair
     """
 
+    choose: str = "top1"
     records: list[PairRecord] = field(default_factory=list)
     history: list[list[Record]] = field(default_factory=list)
     point: Point | None = None
@@ -48,8 +50,10 @@ class PathState:
 
     @property
     def best(self) -> int:
-        """Most validation rows right, then least log-loss, then the stronger penalty; without such rows the last."""
+        """Most validation rows right, or least log-loss, ties by the other, then to the first; without rows the last."""
         scored = [(record["top1"], -record["log_loss"], -i) for i, record in enumerate(self.records) if record["rows"]]
+        if self.choose == "log-loss":
+            scored = [(loss, top1, place) for top1, loss, place in scored]
         return -max(scored)[2] if scored else len(self.records) - 1
 
 
@@ -83,14 +87,16 @@ class TracePath:
     params: SolverParams
     solver: Solver
     bias: bool
+    choose: str
     folder: Path
     event: Event
 
     def walk(self) -> PathState:
         """All pairs; those that an interrupted attempt has finished are not solved again."""
-        state = load_state(self.folder / STATE, self.risk)
+        state = load_state(self.folder / STATE, self.risk, self.choose)
         first = len(state.records)
         watch = _Watch(self, first)
+        self.risk.log.begin(f"pair-{first}")
         args = (self.risk, self.penalties, self.params, self.bias, self.solver, watch)
         for number, penalty, solution in path(*args, skip=first, start=state.point):
             found = self.validate(solution)
@@ -101,6 +107,7 @@ class TracePath:
                 state.factors, state.bias = solution.factors, solution.bias
             save_state(self.folder / STATE, state)
             self.risk.log.forget()
+            self.risk.log.begin(f"pair-{number + 1}")
             self.risk.forget_columns(solution.point.basis)
             self.event("pair", model=self.risk.name, pair=number, **state.records[-1])
             watch.next_pair()
@@ -165,18 +172,19 @@ def save_state(file: Path, state: PathState) -> None:
     keep(file, {**arrays, "state": np.array(text)})
 
 
-def load_state(file: Path, risk: PoolRisk) -> PathState:
+def load_state(file: Path, risk: PoolRisk, choose: str) -> PathState:
     """Empty when there is none, or when it or a column's file is not what was written."""
     kept = load_kept(file)
     if kept is None:
-        return PathState()
+        return PathState(choose)
     said = json.loads(str(kept["state"]))
     groups = [(risk.known_group(token, size), tuple(columns)) for token, size, columns in said["groups"]]
     found = [group for group, _ in groups if group is not None]
     if len(found) < len(groups):
-        return PathState()
+        return PathState(choose)
     basis = Basis(risk.n_features, tuple(found), tuple(columns for _, columns in groups))
     return PathState(
+        choose,
         said["records"],
         said["history"],
         Point(basis, kept["core"], kept.get("point_bias")),

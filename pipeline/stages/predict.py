@@ -119,7 +119,7 @@ class EvaluateStage(Stage):
     learner: Learner
     taxonomy: Taxonomy | None = None  # on which hierarchical error is measured
     named: bool = False  # whether the config names a file for it; otherwise it is the dataset's own
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     @classmethod
     def of(cls, learner: Learner, evaluate: EvaluateSection, facts: Facts) -> Self:

@@ -56,6 +56,7 @@ class TraceNormStage(TrainStage):
         started = time.perf_counter()
         learner = self.learner
         risk = self._risk(work)
+        risk.log.begin("largest")
         largest = lambda1_max(risk, learner.bias)
         blocks = validation_blocks(work, learner.tested_on)
         validate = Validator(work.pool, blocks, work.dataset.path, learner.name)
@@ -68,6 +69,7 @@ class TraceNormStage(TrainStage):
             params,
             SOLVERS[learner.solver],
             learner.bias,
+            learner.choose,
             folder,
             work.event,
         )

@@ -1,0 +1,98 @@
+"""Trace norm on PQ codes of a matrix that would not fit: 250,000 x 4,096 rows, a byte for 16 features.
+
+    python tests/bench/compressed_memory.py FOLDER [--rows 250000] [--memory "800 MB"] [--workers 2]
+
+Prints the plan's bound for a worker, the highest resident memory that a task of the training step saw, and by how much
+it was above that of an idle worker, beside the bytes of the float32 matrix. The path is three pairs. Exit 1 when the
+bound did not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from pipeline.plan import IDLE_WORKER_BYTES
+from tasks.seeds import stream
+
+N_FEATURES, N_CLASSES, RANK, BLOCK = 4096, 200, 24, 2048
+CONFIG = """\
+name = "compressed"
+[data]
+path = "compressed.zarr"
+[[encode]]
+name = "pq"
+kind = "pq"
+subquantizers = 256
+[[train]]
+name = "trace"
+kind = "trace-norm"
+rows = "pq"
+test_rows = "x"
+lambda1_steps = 3
+"""
+
+
+def make_rows(folder: Path, n_rows: int) -> None:
+    """rows.npy and labels.npy: class centres in RANK dimensions, and noise; written block by block."""
+    axes = np.linalg.qr(stream(0, "axes").standard_normal((N_FEATURES, RANK)))[0]
+    centres = (5 * stream(0, "centres").standard_normal((N_CLASSES, RANK)) @ axes.T).astype(np.float32)
+    rows = np.lib.format.open_memmap(folder / "rows.npy", "w+", np.float32, (n_rows, N_FEATURES))
+    labels = (stream(0, "labels").permutation(n_rows) % N_CLASSES).astype(np.int32)
+    for start in range(0, n_rows, BLOCK):
+        of = labels[start : start + BLOCK]
+        noise = stream(0, "rows", start).standard_normal((of.size, N_FEATURES), np.float32)
+        rows[start : start + of.size] = centres[of] + 2 * noise
+    rows.flush()
+    np.save(folder / "labels.npy", labels)
+
+
+def labelgrove(*arguments: str) -> subprocess.CompletedProcess[str]:
+    began = time.perf_counter()
+    command = [sys.executable, "-m", "pipeline.cli", *arguments]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    print(f"$ labelgrove {' '.join(arguments)}   [{time.perf_counter() - began:.0f} s, exit {ended.returncode}]")
+    if ended.returncode:
+        sys.exit(ended.stderr)
+    return ended
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--rows", type=int, default=250_000)
+    parser.add_argument("--memory", default="800 MB")
+    parser.add_argument("--workers", type=int, default=2)
+    given = parser.parse_args()
+    folder = given.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    matrix = 4 * given.rows * N_FEATURES
+    dataset, config = str(folder / "compressed.zarr"), folder / "compressed.toml"
+    if not Path(dataset).exists():
+        make_rows(folder, given.rows)
+        labelgrove("ingest", str(folder / "rows.npy"), dataset, "--labels", str(folder / "labels.npy"))
+        (folder / "rows.npy").unlink()
+    config.write_text(CONFIG)
+    where = ("--scheduler", f"local:{given.workers}", "--memory", given.memory)
+    plan = json.loads(labelgrove("plan", str(config), "--json", *where).stdout)
+    print(labelgrove("run", str(config), *where).stdout)
+    tasks = pq.read_table(folder / "runs" / "compressed" / "tasks.parquet").to_pylist()
+    trained = [task for task in tasks if task["step"] == "train_trace"]
+    peak, bound = max(task["peak"] for task in trained), plan["worker_peak_bytes"]
+    least = min(task["resident_before"] for task in trained)
+    print(f"float32 matrix {matrix / 1e6:,.0f} MB; codes {given.rows * 256 / 1e6:,.0f} MB")
+    print(f"highest resident memory of a worker in training: {peak / 1e6:,.0f} MB, bound {bound / 1e6:,.0f} MB")
+    print(f"of it above an idle worker ({IDLE_WORKER_BYTES / 1e6:.0f} MB by the plan, {least / 1e6:.0f} MB seen):")
+    print(f"{(peak - least) / 1e6:,.0f} MB = 1/{matrix / max(1, peak - least):.0f} of the matrix")
+    sys.exit(1 if peak > bound else 0)
+
+
+if __name__ == "__main__":
+    main()
