@@ -50,7 +50,7 @@ class PathState:
 
     @property
     def best(self) -> int:
-        """Most validation rows right, or least log-loss, ties by the other, then to the first; without rows the last."""
+        """Most validation rows right, or least log-loss, ties by the other; without rows the last."""
         scored = [(record["top1"], -record["log_loss"], -i) for i, record in enumerate(self.records) if record["rows"]]
         if self.choose == "log-loss":
             scored = [(loss, top1, place) for top1, loss, place in scored]
