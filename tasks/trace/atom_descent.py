@@ -10,7 +10,7 @@ takes the one for which that is the gap that is asked for, and tightens it where
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,7 +30,9 @@ from tasks.trace.solution import Penalty, Record, Solution, SolverParams, Watch
 
 LOOSE = 0.5  # epsilon is at most this times lambda1 (or, with lambda1 = 0, the first |G|_2)
 TIGHTER = 0.3  # of epsilon, when (C1) and (C2) hold and the gap is not reached
-STUCK = 3  # iterations in a row without descent, after which floats allow no more
+STUCK = 6  # iterations in a row without progress, after which floats allow no more
+LESS = 0.95  # of the least gap so far is progress
+BLIND = 1e-10  # of the objective: a smaller decrease than this is not seen in its values, only in its derivatives
 ROUGH = 0.5  # of the largest -g_j: tolerance of the restricted problem while atoms are missing
 NOISE = 1e-13  # of the objective: less is no descent
 
@@ -124,7 +126,7 @@ class _Descent:
         self.tightness, self.scale = 1.0, penalty.lambda1
         self.length, self.since = 1.0, 0
         self.proximal = Proximal(penalty.lambda1)
-        self.best, self.stuck = float("inf"), 0
+        self.best, self.least, self.stuck = float("inf"), float("inf"), 0
 
     def run(self, atoms: Atoms) -> Solution:
         """Steps (1) to (4) until the criterion is met, or nothing more can be done."""
@@ -134,8 +136,9 @@ class _Descent:
                 found = self.solution(atoms)
                 if found.converged:
                     return found
-            if look.first and look.second:
+            while look.first and look.second and look.epsilon > NOISE * self.scale:
                 self.tightness *= TIGHTER
+                look = replace(look, epsilon=TIGHTER * look.epsilon)
             if self.iterations >= self.params.max_iterations or self.stuck >= STUCK:
                 return self.solution(atoms)
             atoms = self.step(atoms, look)
@@ -147,18 +150,25 @@ class _Descent:
         weights = atoms.weights
         smooth = sums.gradient + 2 * self.penalty.lambda2 * weights
         objective = penalty_over(atoms, self.penalty) + sums.loss
-        if self.since == 0:  # behind a restricted problem
-            self.stuck = self.stuck + 1 if objective > self.best - NOISE * objective else 0
-            self.best = min(self.best, objective)
         self.scale = self.scale or float(np.linalg.norm(smooth))
         epsilon = self.epsilon(atoms, objective)
         pairs = top_pairs(-smooth, self.how.atoms_per_pass, epsilon / 2)
         rising = self.penalty.lambda1 - pairs.values
         slope = slopes(atoms, smooth, self.penalty)
         slope = slope if atoms.bias is None else np.concatenate([slope, sums.bias])
-        look = _Look(epsilon, objective, self.gap(sums, atoms, objective), weights, smooth, pairs, rising, slope)
+        gap = self.gap(sums, atoms, objective)
+        self.progress(objective, gap)
+        look = _Look(epsilon, objective, gap, weights, smooth, pairs, rising, slope)
         self.note(atoms, look)
         return look
+
+    def progress(self, objective: float, gap: float) -> None:
+        """Count iterations that end in a restricted problem and neither lower the objective nor the gap."""
+        if self.since:
+            return
+        better = objective < self.best - NOISE * objective or gap < LESS * self.least
+        self.stuck = 0 if better else self.stuck + 1
+        self.best, self.least = min(self.best, objective), min(self.least, gap)
 
     def gap(self, sums: RiskSums, atoms: Atoms, objective: float) -> float:
         """The duality gap: with a bias, of a balanced dual point once the plain one says that it may be reached."""
@@ -230,10 +240,13 @@ class _Descent:
         atoms = atoms.joined(self.risk, u, v)
         if not new or slope >= 0:
             return atoms
-        step = armijo(self.risk, atoms, change, self.penalty, look.objective, slope, 1.0)
-        self.evaluations += step.calls
-        self.length = self.proximal.tried(step.length)
-        return atoms.with_values(np.maximum(atoms.theta + step.length * change, 0.0), atoms.bias)
+        share, self.proximal.careful = 1.0, -slope <= BLIND * look.objective
+        if not self.proximal.careful:
+            step = armijo(self.risk, atoms, change, self.penalty, look.objective, slope, 1.0)
+            self.evaluations += step.calls
+            share = step.length
+        self.length = self.proximal.tried(share)
+        return atoms.with_values(np.maximum(atoms.theta + share * change, 0.0), atoms.bias)
 
     def _slopes(self, look: _Look, pairs: Pairs) -> Array:
         return np.asarray(np.einsum("dj,dj->j", pairs.u, look.smooth @ pairs.v) + self.penalty.lambda1)

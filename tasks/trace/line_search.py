@@ -42,7 +42,7 @@ def armijo(
         steps = first * SHRINKING
         values = risk.losses(point, direction, [float(s) for s in steps])
         values = values + linear[0] + steps * linear[1] + steps**2 * quadratic
-        passing = np.flatnonzero(values <= objective + SIGMA * steps * slope)
+        passing = np.flatnonzero((values <= objective + SIGMA * steps * slope) & (values < objective))
         if passing.size:
             best = passing[np.argmin(values[passing])]
             return Step(float(steps[best]), float(values[best]), call)

@@ -92,6 +92,8 @@ def solve_restricted(risk: Risk, atoms: Atoms, penalty: Penalty, tolerance: floa
 def _minimise(problem: _Problem, tolerance: float, limit: int) -> tuple[Array, float, Array]:
     """(x, I, gradient) where L-BFGS-B ended: within `tolerance`, at the limit, or where floats allow no descent."""
     start, size = problem.start(), problem.atoms.size
+    if not start.size:
+        return start, *problem(start)
     bounds = [(0.0, None)] * size + [(None, None)] * (start.size - size)
     options = {"gtol": tolerance, "ftol": 0.0, "maxfun": limit, "maxiter": limit, "maxcor": MEMORY}
     found = minimize(problem, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
