@@ -45,6 +45,11 @@ kind = "heshing"
 loss = "multinomial"
 bits = 6
 [[train]]
+name = "trace"
+kind = "trace-norm"
+lambda1_steps = 2
+gap = 0.01
+[[train]]
 name = "margins"
 kind = "ovr"
 """
@@ -136,7 +141,7 @@ def test_margins_are_no_probabilities(made: Path, tmp_path: Path) -> None:
 # ---- runs --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["softmax", "hashed", "paths"])
+@pytest.mark.parametrize("name", ["softmax", "hashed", "paths", "trace"])
 def test_a_run_tests_the_probabilities_of_its_models(ran: Path, name: str) -> None:
     model, predictions = (ran / "runs" / "t" / kind / name for kind in ("models", "predictions"))
     table = pq.read_table(predictions.with_suffix(".parquet"))
@@ -156,7 +161,7 @@ def test_a_model_of_margins_has_none(ran: Path) -> None:
     assert load_model(ran / "runs" / "t" / "models" / "margins").header.get("probabilistic") is None
 
 
-@pytest.mark.parametrize("name", ["softmax", "hashed", "paths"])
+@pytest.mark.parametrize("name", ["softmax", "hashed", "paths", "trace"])
 def test_every_part_of_a_dataset_has_what_the_run_has(ran: Path, tmp_path: Path, name: str) -> None:
     model, output = ran / "runs" / "t" / "models" / name, tmp_path / "p.parquet"
     succeeds("predict", model, ran / "d.zarr", "-o", output, "--proba", "--split", "test")
@@ -168,15 +173,34 @@ def test_every_part_of_a_dataset_has_what_the_run_has(ran: Path, tmp_path: Path,
     assert pq.read_table(output).equals(own.replace_schema_metadata(None))
 
 
+def test_a_certificate_made_anew_is_that_of_the_run(ran: Path) -> None:
+    by = ("inspect", ran / "runs" / "t" / "models" / "trace", "--certify", "--data", ran / "d.zarr", "--json")
+    found = json.loads(succeeds(*by).out)
+    again, kept = found["certified"], found["certificate"]
+    assert 0 < kept["relative_gap"] <= 0.01
+    assert again["rank"] == kept["rank"] == len(kept["spectrum"])
+    for name in ("objective", "risk", "trace_norm", "gap", "relative_gap", "c1"):
+        assert again[name] == pytest.approx(kept[name], rel=1e-3, abs=1e-6), name
+    # Rounded to float32, the singular vectors of the least values turn, and C2 is about them.
+    assert again["c2"] == pytest.approx(kept["c2"], rel=0.05, abs=1e-6)
+
+
+def test_the_log_loss_of_the_training_rows_is_the_risk(ran: Path, tmp_path: Path) -> None:
+    model = ran / "runs" / "t" / "models" / "trace"
+    succeeds("predict", model, ran / "d.zarr", "-o", tmp_path / "p.parquet", "--split", "train")
+    risk = load_model(model).header["certificate"]["risk"]
+    assert numbers(tmp_path / "p.metrics.json")["train"]["log_loss"] == pytest.approx(risk, rel=1e-5)
+
+
 def test_which_learners_give_probabilities() -> None:
-    more = '[[train]]\nname = "trace"\nkind = "trace-norm"\n[[train]]\nname = "tree"\nkind = "label-tree"\n'
+    more = '[[train]]\nname = "tree"\nkind = "label-tree"\n'
     config = RunConfig.model_validate_json(json.dumps(tomllib.loads(LEARNERS + more)))
     found = {one.name: gives_probabilities(one) for one in config.train}
     assert found == {
         "softmax": True,
         "hashed": True,
         "paths": True,
-        "margins": False,
         "trace": True,
+        "margins": False,
         "tree": False,
     }
