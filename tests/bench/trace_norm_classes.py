@@ -101,22 +101,41 @@ def write_matrix(path: Path, rows: Rows) -> Path:
     return path
 
 
+def cases_of(data: Path, sets: Sequence[str], sizes: Sequence[int], samples: Sequence[int]) -> list[list[Case]]:
+    """The samples of every set and size, small sizes first; a size beyond a set's classes is all of them, once."""
+    known = {source: len(class_names(data, source)) for source in sets}
+    found = dict.fromkeys((source, min(size, known[source])) for size in sizes for source in sets)
+    return [[Case(source, size, sample) for sample in samples] for source, size in found]
+
+
+def class_names(data: Path, source: str) -> list[str]:
+    names: list[str] = json.loads((data / SETS[source][0] / "classes.json").read_text())
+    return names
+
+
+def read_case(case: Case, data: Path) -> dict[str, tuple[Rows, Array]]:
+    """Rows and labels of "train" and "test", of the case's classes alone."""
+    source, *files = SETS[case.source]
+    classes = drawn_classes(len(class_names(data, case.source)), case.n_classes, case.sample)
+    found: dict[str, tuple[Rows, Array]] = {}
+    for part, file in zip(("train", "test"), files, strict=True):
+        index, labels = rows_of(np.load(data / source / f"y_{part}.npy"), classes)
+        found[part] = read_matrix(data / source / file)[index], labels
+    return found
+
+
 def make_dataset(case: Case, data: Path, folder: Path) -> Path:
     """The dataset of a case; made once."""
     path = folder / f"{case.name}.zarr"
     if path.exists():
         return path
-    source, *files = SETS[case.source]
-    names = json.loads((data / source / "classes.json").read_text())
-    classes = drawn_classes(len(names), case.n_classes, case.sample)
     taken: list[Path] = []
-    for part, file in zip(("train", "test"), files, strict=True):
-        index, labels = rows_of(np.load(data / source / f"y_{part}.npy"), classes)
-        taken.append(write_matrix(folder / f"{case.name}-{part}", read_matrix(data / source / file)[index]))
+    for part, (rows, labels) in read_case(case, data).items():
+        taken.append(write_matrix(folder / f"{case.name}-{part}", rows))
         taken.append(write_matrix(folder / f"{case.name}-{part}-labels", labels))
-    rows, labels_file, test, test_labels = map(str, taken)
+    train, train_labels, test, test_labels = map(str, taken)
     labelgrove(
-        "ingest", rows, str(path), "--labels", labels_file, "--test-source", test, "--test-labels", test_labels,
+        "ingest", train, str(path), "--labels", train_labels, "--test-source", test, "--test-labels", test_labels,
         "--validation", "0.1", "--seed", str(case.sample),
     )  # fmt: skip
     for one in taken:
@@ -290,14 +309,12 @@ def main() -> None:
     given.folder.mkdir(parents=True, exist_ok=True)
     rows: list[Row] = []
     paths: list[Row] = []
-    for n_classes in given.classes:
-        for source in given.sets:
-            for sample in given.samples:
-                case = Case(source, n_classes, sample)
-                metrics = run(case, given.data, given.folder, given.encodings, given.scheduler)
-                rows += result_rows(case, metrics)
-                paths += path_rows(case, metrics)
-            show(given.folder, rows, paths)
+    for group in cases_of(given.data, given.sets, given.classes, given.samples):
+        for case in group:
+            metrics = run(case, given.data, given.folder, given.encodings, given.scheduler)
+            rows += result_rows(case, metrics)
+            paths += path_rows(case, metrics)
+        show(given.folder, rows, paths)
 
 
 if __name__ == "__main__":

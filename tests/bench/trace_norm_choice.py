@@ -1,0 +1,155 @@
+"""What picks the penalties of trace norm best: paths solved in memory, every pair measured on validation and test rows.
+
+    python tests/bench/trace_norm_choice.py SHARED/data FOLDER [--sets tiny tiny-sift clinc-dense]
+        [--classes 10 50 200] [--samples 0 1 2] [--lambda2 0 0.001 0.1] [--steps 24]
+
+The classes are those of trace_norm_classes.py. lambda1 falls by the root of a half from lambda1_max; lambda2 is given
+in shares of lambda1_max squared (the scale that `lambda2 = "auto"` uses). FOLDER/choice.csv has every pair. Prints what
+each way to choose loses against the pair that is best on the test rows, in points of top-1 accuracy and in log-loss.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from tasks.rows import Csr, Dense
+from tasks.seeds import stream
+from tasks.trace.certificate import lambda1_max
+from tasks.trace.reg_path import geometric, grid, path
+from tasks.trace.risk import LocalRisk
+from tasks.trace.solution import SolverParams, unwatched
+from tasks.trace.subspace import subspace_newton
+from tests.bench.trace_norm_classes import SETS, Array, Case, Row, Rows, cases_of, read_case, write_csv
+
+KEPT = 10  # one row in so many of the training rows is for validation
+DEFAULT = range(1, 20, 2)  # of the steps: lambda1 by halves, ten of them
+
+
+def split(rows: Rows, labels: Array, sample: int) -> tuple[tuple[Rows, Array], tuple[Rows, Array]]:
+    """Training rows, shuffled, and validation rows, each with their labels."""
+    order = stream(sample, "choice").permutation(len(labels))
+    cut = len(labels) // KEPT
+    return (rows[order[cut:]], labels[order[cut:]]), (rows[order[:cut]], labels[order[:cut]])
+
+
+def body(rows: Rows) -> Dense | Csr:
+    if isinstance(rows, np.ndarray):
+        return Dense(np.ascontiguousarray(rows, np.float32))
+    return Csr(rows.data, rows.indices, rows.indptr, rows.shape[1])
+
+
+def measured(rows: Dense | Csr, labels: Array, weights: Array, bias: Array | None) -> tuple[float, float]:
+    """Top-1 accuracy and log-loss."""
+    scores = rows.scores(np.ascontiguousarray(weights, np.float32)).astype(np.float64)
+    scores += 0.0 if bias is None else bias
+    losses = np.logaddexp.reduce(scores, axis=1) - scores[np.arange(len(labels)), labels]
+    return float(np.mean(scores.argmax(axis=1) == labels)), float(losses.mean())
+
+
+def walk(case: Case, data: Path, shares2: Sequence[float], steps: int) -> list[Row]:
+    """One line a pair of penalties."""
+    parts = read_case(case, data)
+    (train, y_train), (validation, y_validation) = split(*parts["train"], case.sample)
+    test, y_test = parts["test"]
+    risk = LocalRisk(body(train), y_train, case.n_classes, np.float32)
+    top = lambda1_max(risk, True)
+    found = []
+    for share in shares2:
+        pairs = grid(geometric(top * 0.5**0.5, 0.5**0.5, steps), [share * top**2])
+        began = time.process_time()
+        for i, pair, solution in path(risk, pairs, SolverParams(), True, subspace_newton, unwatched):
+            factors, bias = solution.factors, solution.bias
+            weights = (factors.u * factors.theta) @ factors.v.T
+            line: Row = {"set": case.source, "classes": case.n_classes, "sample": case.sample, "lambda2_share": share}
+            line |= {"step": i, "lambda1": pair.lambda1, "rank": factors.rank, "iterations": solution.iterations}
+            line |= {"gap": solution.certificate.relative_gap, "seconds": time.process_time() - began}
+            for part, rows, labels in (("validation", validation, y_validation), ("test", test, y_test)):
+                line[f"{part}_top1"], line[f"{part}_loss"] = measured(body(rows), labels, weights, bias)
+            line["validation_rows"] = len(y_validation)
+            found.append(line)
+            began = time.process_time()
+    return found
+
+
+def by_top1(pairs: list[Row]) -> Row:
+    return max(pairs, key=lambda pair: (pair["validation_top1"], -pair["validation_loss"]))
+
+
+def by_loss(pairs: list[Row]) -> Row:
+    return min(pairs, key=lambda pair: pair["validation_loss"])
+
+
+def within_error(pairs: list[Row]) -> Row:
+    """Of the pairs whose accuracy is within one standard error of the best, that of least log-loss."""
+    best = by_top1(pairs)
+    share = best["validation_top1"]
+    error = (share * (1 - share) / best["validation_rows"]) ** 0.5
+    return by_loss([pair for pair in pairs if pair["validation_top1"] >= share - error])
+
+
+RULES: dict[str, Callable[[list[Row]], Row]] = {"top1": by_top1, "log-loss": by_loss, "within error": within_error}
+
+
+def grids(pairs: list[Row]) -> dict[str, list[Row]]:
+    """The same pairs as shorter or coarser paths."""
+    zero = [pair for pair in pairs if pair["lambda2_share"] == 0]
+    last = max(DEFAULT)
+    return {
+        "default": [pair for pair in zero if pair["step"] in DEFAULT],
+        "twice as fine": [pair for pair in zero if pair["step"] <= last],
+        "longer": [pair for pair in zero if pair["step"] % 2 == 1],
+        "with lambda2": [pair for pair in pairs if pair["step"] in DEFAULT],
+    }
+
+
+def report(cases: dict[Case, list[Row]]) -> str:
+    """What each grid and rule loses on test rows against the best pair of all, per set and number of classes."""
+    lines = [
+        f"{'set':12} {'classes':>7} {'grid':14} {'rule':13} {'top-1 lost':>10} {'loss lost':>9} {'rank':>6} {'step':>6}"
+    ]
+    for source, n_classes in dict.fromkeys((case.source, case.n_classes) for case in cases):
+        of = [pairs for case, pairs in cases.items() if (case.source, case.n_classes) == (source, n_classes)]
+        for name in grids(of[0]):
+            for rule, choose in RULES.items():
+                taken = [choose(grids(pairs)[name]) for pairs in of]
+                top1 = [
+                    max(p["test_top1"] for p in pairs) - one["test_top1"] for pairs, one in zip(of, taken, strict=True)
+                ]
+                loss = [
+                    one["test_loss"] - min(p["test_loss"] for p in pairs) for pairs, one in zip(of, taken, strict=True)
+                ]
+                lines.append(
+                    f"{source:12} {n_classes:7} {name:14} {rule:13} {100 * np.mean(top1):10.2f} {np.mean(loss):9.4f} "
+                    f"{np.mean([one['rank'] for one in taken]):6.1f} {np.mean([one['step'] for one in taken]):6.1f}"
+                )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS))
+    parser.add_argument("--classes", nargs="+", type=int, default=[10, 50, 200])
+    parser.add_argument("--samples", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--lambda2", nargs="+", type=float, default=[0.0, 0.001, 0.1])
+    parser.add_argument("--steps", type=int, default=24)
+    given = parser.parse_args()
+    given.folder.mkdir(parents=True, exist_ok=True)
+    cases: dict[Case, list[Row]] = {}
+    for group in cases_of(given.data, given.sets, given.classes, given.samples):
+        for case in group:
+            cases[case] = walk(case, given.data, given.lambda2, given.steps)
+            write_csv(given.folder / "choice.csv", [pair for pairs in cases.values() for pair in pairs])
+            seconds = sum(pair["seconds"] for pair in cases[case])
+            print(f"{case.name}: {len(cases[case])} pairs in {seconds:.1f} s of processor time", flush=True)
+    print(report(cases))
+
+
+if __name__ == "__main__":
+    main()
