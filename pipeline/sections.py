@@ -235,6 +235,9 @@ class TraceNorm(Learner):
     lambda2_steps: int = Field(1, ge=1, description="values of lambda2, each `alpha` times the one before")
     alpha: float = Field(0.5, gt=0, lt=1, description="ratio of a path's neighbours; the validation rows choose")
     choose: Literal["top1", "log-loss"] = Field("top1", description="of the validation rows, what picks the pair")
+    patience: int = Field(
+        2, ge=0, description="values of lambda1 that are no better, after which weaker ones are not tried; 0: all are"
+    )
     gap: float = Field(1e-3, gt=0, lt=1, description="relative duality gap at which a pair is solved")
     epsilon: float | None = Field(
         None, gt=0, description="the conditions (C1) and (C2) up to this number, as in the paper, in place of `gap`"

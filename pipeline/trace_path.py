@@ -50,11 +50,16 @@ class PathState:
 
     @property
     def best(self) -> int:
-        """Most validation rows right, or least log-loss, ties by the other; without rows the last."""
-        scored = [(record["top1"], -record["log_loss"], -i) for i, record in enumerate(self.records) if record["rows"]]
-        if self.choose == "log-loss":
-            scored = [(loss, top1, place) for top1, loss, place in scored]
-        return -max(scored)[2] if scored else len(self.records) - 1
+        """Of all pairs, see `best_of`."""
+        return best_of(self.records, self.choose)
+
+
+def best_of(records: Sequence[PairRecord], choose: str) -> int:
+    """Most validation rows right, or least log-loss, ties by the other; without such rows the last."""
+    scored = [(record["top1"], -record["log_loss"], -i) for i, record in enumerate(records) if record["rows"]]
+    if choose == "log-loss":
+        scored = [(loss, top1, place) for top1, loss, place in scored]
+    return -max(scored)[2] if scored else len(records) - 1
 
 
 @dataclass(frozen=True)
@@ -79,47 +84,68 @@ class Validator:
 
 @dataclass(frozen=True)
 class TracePath:
-    """A path to walk: penalties in order, how each is solved, and who hears of it."""
+    """A path to walk: penalties in order, a row for each lambda2, how each is solved, and who hears of it."""
 
     risk: PoolRisk
     validate: Validator
-    penalties: Sequence[Penalty]
+    rows: Sequence[Sequence[Penalty]]
     params: SolverParams
     solver: Solver
     bias: bool
     choose: str
+    patience: int
     folder: Path
     event: Event
 
     def walk(self) -> PathState:
-        """All pairs; those that an interrupted attempt has finished are not solved again."""
+        """Row by row; pairs that an interrupted attempt has finished are not solved again."""
         state = load_state(self.folder / STATE, self.risk, self.choose)
-        first = len(state.records)
-        watch = _Watch(self, first)
-        self.risk.log.begin(f"pair-{first}")
-        args = (self.risk, self.penalties, self.params, self.bias, self.solver, watch)
-        for number, penalty, solution in path(*args, skip=first, start=state.point):
-            found = self.validate(solution)
-            state.records.append(record_of(penalty, solution, found))
-            state.history.append(solution.history)
-            state.point = solution.point
-            if state.best == number:
-                state.factors, state.bias = solution.factors, solution.bias
-            save_state(self.folder / STATE, state)
-            self.risk.log.forget()
-            self.risk.log.begin(f"pair-{number + 1}")
-            self.risk.forget_columns(solution.point.basis)
-            self.event("pair", model=self.risk.name, pair=number, **state.records[-1])
-            watch.next_pair()
+        watch = _Watch(self)
+        for number, penalties in enumerate(self.rows):
+            self._row(number, penalties, state, watch)
         return state
+
+    def _row(self, number: int, penalties: Sequence[Penalty], state: PathState, watch: _Watch) -> None:
+        """From strong to weak, until the pairs have got no better for `patience` of them."""
+        done = [record for record in state.records if record["row"] == number]
+        if self.over(done):
+            return
+        watch.begin(len(state.records))
+        args = (self.risk, penalties, self.params, self.bias, self.solver, watch)
+        for _, penalty, solution in path(*args, skip=len(done), start=state.point if done else None):
+            done.append({"row": number, **record_of(penalty, solution, self.validate(solution))})
+            self._keep(state, done[-1], solution)
+            watch.begin(len(state.records))
+            if self.over(done):
+                break
+
+    def over(self, done: Sequence[PairRecord]) -> bool:
+        """Whether the last `patience` pairs of a row are no better than the one before them."""
+        return 0 < self.patience < len(done) - best_of(done, self.choose)
+
+    def _keep(self, state: PathState, record: PairRecord, solution: Solution) -> None:
+        """One more pair is behind."""
+        state.records.append(record)
+        state.history.append(solution.history)
+        state.point = solution.point
+        if state.best == len(state.records) - 1:
+            state.factors, state.bias = solution.factors, solution.bias
+        save_state(self.folder / STATE, state)
+        self.risk.log.forget()
+        self.risk.forget_columns(solution.point.basis)
+        self.event("pair", model=self.risk.name, pair=len(state.records) - 1, **record)
 
 
 class _Watch:
     """Tells of every iteration: in events.jsonl, and in the names that the dashboard shows."""
 
-    def __init__(self, walked: TracePath, pair: int) -> None:
-        self.walked, self.pair = walked, pair
-        self.started = time.perf_counter()
+    def __init__(self, walked: TracePath) -> None:
+        self.walked, self.pair, self.started = walked, 0, time.perf_counter()
+
+    def begin(self, pair: int) -> None:
+        """The next iterations are of this pair."""
+        self.pair, self.started = pair, time.perf_counter()
+        self.walked.risk.log.begin(f"pair-{pair}")
         self._say(f"p{pair:02d}")
 
     def __call__(self, record: Record) -> None:
@@ -127,10 +153,6 @@ class _Watch:
         self.walked.event("iteration", model=self.walked.risk.name, pair=self.pair, **record, seconds=seconds)
         relative = record["gap"] / max(record["objective"], 1e-300)
         self._say(f"p{self.pair:02d}_gap{relative:.6f}_rank{int(record['rank'])}")
-
-    def next_pair(self) -> None:
-        self.pair, self.started = self.pair + 1, time.perf_counter()
-        self._say(f"p{self.pair:02d}")
 
     def _say(self, text: str) -> None:
         self.walked.risk.said = f"_{text}"

@@ -21,9 +21,10 @@ from tasks.trace.certificate import lambda1_max
 from tasks.trace.reg_path import geometric, grid
 from tasks.trace.risk import SLICE_CELLS
 from tasks.trace.solution import Penalty, Solver, SolverParams
+from tasks.trace.subspace import subspace_newton
 
 FLOAT, DOUBLE = 4, 8  # bytes
-SOLVERS: dict[str, Solver] = {"subspace": atom_descent, "r1d": atom_descent}
+SOLVERS: dict[str, Solver] = {"subspace": subspace_newton, "r1d": atom_descent}
 MOST_RECORDS = 2000  # of iterations that DONE.json keeps of all pairs; beyond that only the chosen pair's
 
 
@@ -65,11 +66,12 @@ class TraceNormStage(TrainStage):
         walked = TracePath(
             risk,
             validate,
-            penalties_of(learner, largest),
+            rows_of(learner, largest),
             params,
             SOLVERS[learner.solver],
             learner.bias,
             learner.choose,
+            learner.patience,
             folder,
             work.event,
         )
@@ -109,8 +111,8 @@ class TraceNormStage(TrainStage):
         return Made(digest, results, {"seconds": seconds})
 
 
-def penalties_of(learner: TraceNorm, largest: float) -> list[Penalty]:
-    """All pairs in the order they are solved: lambda1 falls within each lambda2 (SPECS 3.6).
+def rows_of(learner: TraceNorm, largest: float) -> list[list[Penalty]]:
+    """All pairs in the order they are solved: lambda1 falls within each lambda2, which is a row (SPECS 3.6).
 
     largest  lambda1 from which on W = 0
     """
@@ -119,7 +121,7 @@ def penalties_of(learner: TraceNorm, largest: float) -> list[Penalty]:
     if second == "auto":
         second = largest**2 if learner.lambda2_steps > 1 else 0.0
     lambdas1 = geometric(first, learner.alpha, learner.n_lambda1)
-    return grid(lambdas1, geometric(second, learner.alpha, learner.lambda2_steps))
+    return [grid(lambdas1, [lambda2]) for lambda2 in geometric(second, learner.alpha, learner.lambda2_steps)]
 
 
 def validation_blocks(work: Work, rows: str) -> list[Block]:
