@@ -33,7 +33,9 @@ TIGHTER = 0.3  # of epsilon, when (C1) and (C2) hold and the gap is not reached
 STUCK = 6  # iterations in a row without progress, after which floats allow no more
 LESS = 0.95  # of the least gap so far is progress
 BLIND = 1e-10  # of the objective: a smaller decrease than this is not seen in its values, only in its derivatives
-ROUGH = 0.5  # of the largest -g_j: tolerance of the restricted problem while atoms are missing
+ROUGH = 0.1  # of the largest -g_j: tolerance of the restricted problem while atoms are missing
+TURNING = 1.0  # the same where the atoms turn: then more is gained by the next turn
+STEEPER = 3.0  # the derivatives in the bias are held to this much less than is balanced
 NOISE = 1e-13  # of the objective: less is no descent
 
 
@@ -93,7 +95,7 @@ class _Look:
     """What one pass over the rows tells of the atoms in hand.
 
     pairs   leading singular pairs of -G (step 1); rising: g_j = lambda1 - sigma_j of each (step 2)
-    slopes  u_j.G v_j + lambda1 of the atoms, and the derivatives in the bias, if any
+    slopes  u_j.G v_j + lambda1 of the atoms, and the derivatives in the bias / stretch, if any
     """
 
     epsilon: float
@@ -155,12 +157,18 @@ class _Descent:
         pairs = top_pairs(-smooth, self.how.atoms_per_pass, epsilon / 2)
         rising = self.penalty.lambda1 - pairs.values
         slope = slopes(atoms, smooth, self.penalty)
-        slope = slope if atoms.bias is None else np.concatenate([slope, sums.bias])
+        slope = slope if atoms.bias is None else np.concatenate([slope, self.stretch * sums.bias])
         gap = self.gap(sums, atoms, objective)
         self.progress(objective, gap)
         look = _Look(epsilon, objective, gap, weights, smooth, pairs, rising, slope)
         self.note(atoms, look)
         return look
+
+    @property
+    def stretch(self) -> float:
+        """Unit of the bias: a derivative g there costs about g^2 n_classes, one in theta g^2 times the step's length."""
+        length = self.proximal.length
+        return max(1.0, STEEPER * float(np.sqrt(self.risk.n_classes / length))) if length else 1.0
 
     def progress(self, objective: float, gap: float) -> None:
         """Count iterations that end in a restricted problem and neither lower the objective nor the gap."""
@@ -240,8 +248,8 @@ class _Descent:
         atoms = atoms.joined(self.risk, u, v)
         if not new or slope >= 0:
             return atoms
-        share, self.proximal.careful = 1.0, -slope <= BLIND * look.objective
-        if not self.proximal.careful:
+        share = 1.0
+        if -slope > BLIND * look.objective:
             step = armijo(self.risk, atoms, change, self.penalty, look.objective, slope, 1.0)
             self.evaluations += step.calls
             share = step.length
@@ -255,7 +263,9 @@ class _Descent:
         """Problem (8), roughly as long as atoms are missing that promise more."""
         self.since = 0
         missing = float(-look.rising[0]) if look.rising.size else 0.0
-        found = solve_restricted(self.risk, atoms, self.penalty, max(look.epsilon / 2, ROUGH * missing))
+        rough = TURNING if self.how.proximal else ROUGH
+        tolerance = max(look.epsilon / 2, rough * missing)
+        found = solve_restricted(self.risk, atoms, self.penalty, tolerance, self.stretch)
         self.restricted += 1
         self.evaluations += found.evaluations
         return merged(self.risk, found.atoms) if self.how.proximal else found.atoms

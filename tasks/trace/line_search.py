@@ -12,9 +12,9 @@ from tasks.trace.risk import Risk
 from tasks.trace.solution import Penalty
 
 SIGMA = 0.1  # share of the first-order decrease that is asked for, at most 1/2
-SHRINKING = 0.5 ** np.arange(5)  # tried in one call: the scores along the direction are computed once for all
+SHRINKING = 0.5 ** np.arange(3)  # tried in one call: the scores along the direction are computed once for all
 LARGER = 4.0  # the first step tried, over the one taken last time
-CALLS = 12  # then steps are 2^-60 of the first
+CALLS = 20  # then steps are 2^-60 of the first
 
 
 @dataclass(frozen=True, slots=True)

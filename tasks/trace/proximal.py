@@ -17,13 +17,12 @@ WIDER = 4.0  # a length grows at most by this from one step to the next
 class Proximal:
     """Keeps the length of the step: Barzilai and Borwein's (1988), from the last change of W and of G.
 
-    The longer of their two, for whoever tests what comes of it; the shorter for whoever cannot (`careful`).
+    The shorter of their two: less is gained in a step than by the longer, but G settles, and the gap with it.
     """
 
     def __init__(self, lambda1: float) -> None:
         self.lambda1 = lambda1
         self.length = 0.0
-        self.careful = False
         self.last: tuple[Array, Array] | None = None
 
     def learn(self, weights: Array, smooth: Array) -> bool:
@@ -33,8 +32,7 @@ class Proximal:
             moved, turned = weights - last[0], smooth - last[1]
             along = float(np.vdot(moved, turned))
             if along > 0:
-                longer, shorter = float(np.vdot(moved, moved)) / along, along / float(np.vdot(turned, turned))
-                length = shorter if self.careful else longer
+                length = along / float(np.vdot(turned, turned))
                 self.length = min(length, WIDER * self.length) if self.length else length
         return self.length > 0
 

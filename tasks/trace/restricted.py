@@ -27,7 +27,7 @@ class Restricted:
 
     atoms        those of positive weight
     objective    I(theta) = lambda1 sum(theta) + lambda2 |W|_F^2 + R_n
-    violation    largest |derivative| where theta > 0 and in the bias, largest -derivative where theta = 0
+    violation    largest |derivative| where theta > 0 and in bias / stretch, largest -derivative where theta = 0
     evaluations  of the risk on kept projections
     """
 
@@ -38,20 +38,20 @@ class Restricted:
 
 
 class _Problem:
-    """I as a function of (theta, bias) in one vector, for L-BFGS-B."""
+    """I as a function of (theta, bias / stretch) in one vector, for L-BFGS-B."""
 
-    def __init__(self, risk: Risk, atoms: Atoms, penalty: Penalty) -> None:
-        self.risk, self.atoms, self.penalty = risk, atoms, penalty
+    def __init__(self, risk: Risk, atoms: Atoms, penalty: Penalty, stretch: float) -> None:
+        self.risk, self.atoms, self.penalty, self.stretch = risk, atoms, penalty, stretch
         self.quadratic = penalty.lambda2 * atoms.quadratic() if penalty.lambda2 else None
         self.evaluations = 0
 
     def start(self) -> Array:
         atoms = self.atoms
-        return atoms.theta if atoms.bias is None else np.concatenate([atoms.theta, atoms.bias])
+        return atoms.theta if atoms.bias is None else np.concatenate([atoms.theta, atoms.bias / self.stretch])
 
     def split(self, x: Array) -> Atoms:
         size = self.atoms.size
-        return self.atoms.with_values(x[:size], None if self.atoms.bias is None else x[size:])
+        return self.atoms.with_values(x[:size], None if self.atoms.bias is None else self.stretch * x[size:])
 
     def __call__(self, x: Array) -> tuple[float, Array]:
         """(I, its gradient)."""
@@ -64,19 +64,22 @@ class _Problem:
             turned = self.quadratic @ atoms.theta
             value += float(atoms.theta @ turned)
             slope += 2 * turned
-        return value, slope if atoms.bias is None else np.concatenate([slope, sums.bias])
+        return value, slope if atoms.bias is None else np.concatenate([slope, self.stretch * sums.bias])
 
 
-def solve_restricted(risk: Risk, atoms: Atoms, penalty: Penalty, tolerance: float, limit: int = 500) -> Restricted:
+def solve_restricted(
+    risk: Risk, atoms: Atoms, penalty: Penalty, tolerance: float, stretch: float = 1.0, limit: int = 500
+) -> Restricted:
     """An eps-solution of (8) from the theta and bias in hand, eps = `tolerance`: |derivative| <= eps where theta > 0.
 
-    limit  evaluations of the risk at most; like the floats of the risk, it may end the search before: see `violation`
+    stretch  the unit of the bias in the search; its derivatives are held to tolerance / stretch
+    limit    evaluations of the risk at most; like the floats of the risk, it may end the search before: see `violation`
 
     Atoms of weight zero are dropped, those of the start as well if they have not gained any.
     """
     spent, objective, violation = 0, float("inf"), float("inf")
     for _ in range(ROUNDS):
-        problem = _Problem(risk, atoms, penalty)
+        problem = _Problem(risk, atoms, penalty, stretch)
         x, objective, gradient = _minimise(problem, tolerance, max(1, limit - spent))
         spent += problem.evaluations
         atoms, slope = problem.split(x), gradient[: atoms.size]
