@@ -3,6 +3,9 @@
 A code selects one of few sub-vectors, so `X W` needs each sub-vector's product with W once (a table per subquantizer)
 and then only look-ups and additions; `X' R` adds up the residuals of the rows that share a code and multiplies these
 few sums with the codebook.
+
+In float32 this is done by `tables`, or with 16-bit entries by `tables16`; the loops here are for float64, and for
+interpreted runs, which know no vector instructions.
 """
 
 from __future__ import annotations
@@ -12,13 +15,26 @@ from typing import Any
 
 import numba
 import numpy as np
+from numba.core import config
 from numpy.typing import NDArray
+
+from tasks.quantize import tables, tables16
+from tasks.quantize.vectors import GROUP, LANES
 
 Array = NDArray[Any]  # not from tasks.rows, which is built on this module
 
-OUTPUTS_AT_ONCE = 64  # columns of W or R whose tables are held at a time
-GROUP = 8  # subquantizers whose tables are held at a time: 8 x 256 x 64 floats are 512 KB, half of a core's L2
-LOOKUP_COST = 6  # one addition of a table's row costs as much as this many multiply-adds of a matrix product
+COMPILED = not config.DISABLE_JIT
+PART = 131_072  # rows whose tables are filled once: their sums take 8 MB, and a turned copy of their codes is made
+
+OUTPUTS_AT_ONCE = 64  # of the plain loops: columns of W or R whose tables are held at a time
+PLAIN_GROUP = 8  # and subquantizers: 8 x 256 x 64 floats are 512 KB, half of a core's second-level cache
+
+# Processor cycles of one core, measured: what `tables_pay` weighs
+LOOK_UP = 1.7  # one code, for LANES columns
+FILL = 0.7  # one multiplication of a table, for LANES columns
+DECODE, DECODE_VALUE = 3.0, 0.4  # one code, and each value that it stands for
+MULTIPLY = 0.037  # one multiplication of a matrix product
+PLAIN_LOOK_UP = 6  # by the plain loops: one look-up costs as much as this many multiplications of a matrix product
 
 
 @numba.njit(cache=True, nogil=True)
@@ -77,50 +93,122 @@ def decode(codes: Array, codebooks: Array, dtype: Any = np.float32) -> Array:
     return out.reshape(codes.shape[0], n_subquantizers * width)
 
 
-def tables_pay(n_rows: int, codebooks: Array) -> bool:
+def in_vectors(dtype: Any) -> bool:
+    """Whether products of this dtype are done by vector instructions."""
+    return COMPILED and bool(dtype == np.float32)
+
+
+def tables_pay(n_rows: int, codebooks: Array, n_outputs: int, dtype: Any = np.float32) -> bool:
     """Whether products by tables cost less than decoding and multiplying: a rule of shapes alone.
 
-    Per output, tables take n_centroids * width multiply-adds and one look-up per row and subquantizer, where a decoded
-    row takes `width` multiply-adds.
+    Tables cost their filling and a look-up per row and subquantizer, both once per LANES columns; decoding costs as
+    much for one column as for many, and then `width` multiplications per row, subquantizer and column.
     """
     _, n_centroids, width = codebooks.shape
-    return bool(n_rows * (width - LOOKUP_COST) > n_centroids * width)
+    if not in_vectors(dtype):
+        return bool(n_rows * (width - PLAIN_LOOK_UP) > n_centroids * width)
+    by_tables = -(-n_outputs // LANES) * (n_rows * LOOK_UP + n_centroids * width * FILL)
+    return bool(by_tables < n_rows * (DECODE + width * (DECODE_VALUE + n_outputs * MULTIPLY)))
+
+
+def _parts(codes: Array, together: int) -> Iterator[tuple[slice, Array]]:
+    """Rows at a time, with their codes as (n_groups, n_rows) words, GROUP codes a word, n_groups a multiple.
+
+    The codes that are missing in the last words are 0, and so are the entries that `tables` keeps for them.
+    """
+    n_rows, n_subquantizers = codes.shape
+    n_groups = -(-n_subquantizers // (GROUP * together)) * together
+    for start in range(0, n_rows, PART):
+        where = slice(start, min(start + PART, n_rows))
+        part = codes[where]
+        if n_groups * GROUP > n_subquantizers or not part.flags.c_contiguous or part.ctypes.data % 8:
+            part = np.zeros((len(part), n_groups * GROUP), np.uint8)
+            part[:, :n_subquantizers] = codes[where]
+        words = np.empty((n_groups, len(part)), np.uint64)
+        tables.turn(part.view(np.uint64), words)
+        yield where, words
+
+
+def scores(codes: Array, codebooks: Array, weights: Array) -> Array:
+    """X W by tables (Algorithm 1): (n_rows, n_outputs) in the dtype of the weights.
+
+    codes (n_rows, n_subquantizers) uint8; weights (n_features, n_outputs) float
+    """
+    if not in_vectors(weights.dtype):
+        out = np.zeros((len(codes), weights.shape[1]), weights.dtype)
+        _add_scores(codes, codebooks, weights, out)
+        return out
+    out = np.empty((len(codes), weights.shape[1]), np.float32)
+    books, weights = np.ascontiguousarray(codebooks, np.float32), np.ascontiguousarray(weights)
+    for where, words in _parts(codes, 1):
+        tables.set_scores(words, books, weights, out[where])
+    return out
+
+
+def scores16(codes: Array, codebooks: Array, weights: Array) -> Array:
+    """X W by 16-bit tables: (n_rows, n_outputs) float32, within `tables16.error_bound` of float32 tables.
+
+    codes (n_rows, n_subquantizers) uint8; weights (n_features, n_outputs) float32
+    """
+    books, weights = np.ascontiguousarray(codebooks, np.float32), np.ascontiguousarray(weights, np.float32)
+    scales = tables16.scales_of(books, weights)
+    if not COMPILED:
+        return _scores16(codes, books, weights, scales)
+    out = np.empty((len(codes), weights.shape[1]), np.float32)
+    for where, words in _parts(codes, tables16.SUM_OF // GROUP):
+        tables16.set_scores(words, books, weights, scales, out[where])
+    return out
+
+
+def subtract_products(codes: Array, codebooks: Array, residuals: Array, factor: Any, out: Array) -> None:
+    """out -= factor * X' R by tables (Algorithm 2).
+
+    residuals (n_rows, n_outputs) and out (n_features, n_outputs) float; factor has the dtype of out
+    """
+    if not in_vectors(out.dtype):
+        _subtract_products(codes, codebooks, residuals, factor, out)
+        return
+    books, residuals = np.ascontiguousarray(codebooks, np.float32), np.ascontiguousarray(residuals, np.float32)
+    for where, words in _parts(codes, 1):
+        tables.subtract_products(words, books, residuals[where], factor, out)
 
 
 def _groups(n_subquantizers: int, n_outputs: int) -> Iterator[tuple[slice, slice]]:
-    """Runs of output columns and, within each, runs of subquantizers: what one set of tables covers."""
+    """Runs of output columns and, within each, runs of subquantizers: what one set of plain tables covers."""
     for first in range(0, n_outputs, OUTPUTS_AT_ONCE):
-        for start in range(0, n_subquantizers, GROUP):
-            yield slice(first, first + OUTPUTS_AT_ONCE), slice(start, min(start + GROUP, n_subquantizers))
+        for start in range(0, n_subquantizers, PLAIN_GROUP):
+            yield slice(first, first + OUTPUTS_AT_ONCE), slice(start, min(start + PLAIN_GROUP, n_subquantizers))
 
 
-def add_scores(codes: Array, codebooks: Array, weights: Array, out: Array) -> None:
-    """out += X W (Algorithm 1).
-
-    codes (n_rows, n_subquantizers) uint8; weights (n_features, n_outputs) float; out (n_rows, n_outputs) like weights
-    """
+def _add_scores(codes: Array, codebooks: Array, weights: Array, out: Array) -> None:
     n_subquantizers, _, width = codebooks.shape
     books = codebooks.astype(weights.dtype, copy=False)
     by_subquantizer = weights.reshape(n_subquantizers, width, weights.shape[1])
     for columns, group in _groups(n_subquantizers, weights.shape[1]):
-        tables = np.matmul(books[group], np.ascontiguousarray(by_subquantizer[group, :, columns]))
+        entries = np.matmul(books[group], np.ascontiguousarray(by_subquantizer[group, :, columns]))
         part = np.ascontiguousarray(out[:, columns])
-        add_table_rows(np.ascontiguousarray(codes[:, group]), tables, part)
+        add_table_rows(np.ascontiguousarray(codes[:, group]), entries, part)
         out[:, columns] = part
 
 
-def subtract_products(codes: Array, codebooks: Array, residuals: Array, factor: Any, out: Array) -> None:
-    """out -= factor * X' R (Algorithm 2).
+def _scores16(codes: Array, codebooks: Array, weights: Array, scales: Array) -> Array:
+    n_subquantizers, _, width = codebooks.shape
+    totals = np.zeros((len(codes), weights.shape[1]), np.int32)
+    with np.errstate(invalid="ignore"):  # columns with weights that are not finite, whose scale is not finite either
+        steps = (weights * (np.float32(1) / scales)).reshape(n_subquantizers, width, weights.shape[1])
+        for q in range(n_subquantizers):
+            totals += np.rint(codebooks[q] @ steps[q]).astype(np.int32)[codes[:, q]]
+        return scales * totals.astype(np.float32)
 
-    residuals (n_rows, n_outputs) and out (n_features, n_outputs) float; factor has the dtype of out
-    """
-    n_subquantizers, n_centroids, width = codebooks.shape
+
+def _subtract_products(codes: Array, codebooks: Array, residuals: Array, factor: Any, out: Array) -> None:
+    _, n_centroids, width = codebooks.shape
     books = codebooks.astype(out.dtype, copy=False)
-    for columns, group in _groups(n_subquantizers, out.shape[1]):
+    for columns, group in _groups(len(codebooks), out.shape[1]):
         part = np.ascontiguousarray(residuals[:, columns], dtype=out.dtype)
-        tables = np.zeros((group.stop - group.start, n_centroids, part.shape[1]), out.dtype)
-        add_rows_by_code(np.ascontiguousarray(codes[:, group]), part, tables)
-        products = np.matmul(books[group].transpose(0, 2, 1), tables).reshape(-1, part.shape[1])
+        sums = np.zeros((group.stop - group.start, n_centroids, part.shape[1]), out.dtype)
+        add_rows_by_code(np.ascontiguousarray(codes[:, group]), part, sums)
+        products = np.matmul(books[group].transpose(0, 2, 1), sums).reshape(-1, part.shape[1])
         out[group.start * width : group.stop * width, columns] -= factor * products
 
 

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tasks.quantize.products import (
-    add_scores,
     decode,
+    scores,
+    scores16,
     squared_norms,
     subtract_products,
     tables_pay,
@@ -40,13 +41,16 @@ class PqCodes(Rows):
 
     def scores(self, weights: Array) -> Array:
         """By tables of codebook products (Algorithm 1) for many rows, by decoding slices for few."""
-        out = np.zeros((self.n_rows, weights.shape[1]), weights.dtype)
-        if tables_pay(self.n_rows, self.codebooks):
-            add_scores(self.codes, self.codebooks, weights, out)
-            return out
+        if tables_pay(self.n_rows, self.codebooks, weights.shape[1], weights.dtype):
+            return scores(self.codes, self.codebooks, weights)
+        out = np.empty((self.n_rows, weights.shape[1]), weights.dtype)
         for where, values in self._slices(weights.dtype):
             np.matmul(values, weights, out=out[where])
         return out
+
+    def scores16(self, weights: Array) -> Array:
+        """As `scores` in float32 by 16-bit tables: faster, and at most `tables16.error_bound` away."""
+        return scores16(self.codes, self.codebooks, weights)
 
     def gradient(self, residuals: Array) -> Array:
         """By sums of residuals per code (Algorithm 2) for many rows, by decoding slices for few."""
@@ -56,7 +60,7 @@ class PqCodes(Rows):
 
     def subtract_gradient(self, residuals: Array, step: float, weights: Array) -> None:
         factor = weights.dtype.type(step)
-        if tables_pay(self.n_rows, self.codebooks):
+        if tables_pay(self.n_rows, self.codebooks, weights.shape[1], weights.dtype):
             subtract_products(self.codes, self.codebooks, residuals, factor, weights)
             return
         for where, values in self._slices(weights.dtype):

@@ -33,3 +33,33 @@ def codebook_sums(values: np.ndarray, codes: np.ndarray, codebooks: np.ndarray) 
             counts[q, code] += 1
             errors[q, code] += away[q, code]
     return sums, counts, errors
+
+
+def scores(codes: np.ndarray, codebooks: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Algorithm 1 as it is written: a table per subquantizer, one look-up per row and subquantizer."""
+    n_subquantizers, _, width = codebooks.shape
+    out = np.zeros((len(codes), weights.shape[1]))
+    for q in range(n_subquantizers):
+        table = codebooks[q].astype(np.float64) @ weights[q * width : (q + 1) * width].astype(np.float64)
+        for i, row in enumerate(codes):
+            out[i] += table[row[q]]
+    return out
+
+
+def gradient(codes: np.ndarray, codebooks: np.ndarray, residuals: np.ndarray) -> np.ndarray:
+    """Algorithm 2 as it is written: the residuals of equal codes are added up, then multiplied with the centroids."""
+    n_subquantizers, n_centroids, width = codebooks.shape
+    out = np.zeros((n_subquantizers * width, residuals.shape[1]))
+    for q in range(n_subquantizers):
+        sums = np.zeros((n_centroids, residuals.shape[1]))
+        for i, row in enumerate(codes):
+            sums[row[q]] += residuals[i]
+        out[q * width : (q + 1) * width] = codebooks[q].astype(np.float64).T @ sums
+    return out
+
+
+def entries16(codebooks: np.ndarray, weights: np.ndarray, scales: np.ndarray) -> np.ndarray:
+    """(n_subquantizers, n_centroids, n_outputs) the integers that 16-bit tables hold, from products in float64."""
+    n_subquantizers, _, width = codebooks.shape
+    parts = weights.astype(np.float64).reshape(n_subquantizers, width, -1)
+    return np.stack([np.rint(codebooks[q].astype(np.float64) @ parts[q] / scales) for q in range(n_subquantizers)])

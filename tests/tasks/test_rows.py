@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.quantize import products
+from tasks.quantize import products, tables16
 from tasks.rows import Csr, Dense, PqCodes, Rows, dense, pq
 from tasks.rows.csr import merged
 from tests.naive import quantize as naive_quantize
@@ -78,7 +78,7 @@ def full(rows: Rows) -> np.ndarray:
 @pytest.fixture(params=["tables", "decoded"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """PQ products by tables and by decoding: the rule of shapes would leave small tests only one."""
-    monkeypatch.setattr(pq, "tables_pay", lambda _rows, _codebooks: request.param == "tables")
+    monkeypatch.setattr(pq, "tables_pay", lambda *_shape: request.param == "tables")
     return str(request.param)
 
 
@@ -192,15 +192,36 @@ def test_merged_sorts_and_adds_entries_of_one_place(entries: list[tuple[int, int
     assert rows.indptr[-1] == len(rows.data) == len(rows.indices)
 
 
-def test_the_rule_of_shapes_is_used_and_gives_the_same_products(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_rule_of_shapes_is_used_and_gives_the_same_products(dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
     codes = PqCodes(np.arange(60, dtype=np.uint8)[:, None] % 2, np.arange(32, dtype=np.float32).reshape(1, 2, 16))
-    assert products.tables_pay(codes.n_rows, codes.codebooks)
+    weights, residuals = np.ones((16, 20), dtype), np.ones((60, 20), dtype)
+    assert products.tables_pay(codes.n_rows, codes.codebooks, 20, dtype)
     used = []
 
-    def add_scores(*args: np.ndarray) -> None:
-        used.append(len(args))
-        products.add_scores(*args)
+    def recorded(name: str) -> Callable[..., Any]:
+        real = getattr(products, name)
 
-    monkeypatch.setattr(pq, "add_scores", add_scores)
-    np.testing.assert_array_equal(codes.scores(np.ones((16, 1))), full(codes) @ np.ones((16, 1)))
-    assert len(used) == 1
+        def call(*args: Any) -> Any:
+            used.append(name)
+            return real(*args)
+
+        return call
+
+    for name in ("scores", "subtract_products"):
+        monkeypatch.setattr(pq, name, recorded(name))
+    np.testing.assert_array_equal(codes.scores(weights), full(codes) @ weights)
+    np.testing.assert_array_equal(codes.gradient(residuals), full(codes).T @ residuals)
+    few = codes.part(0, 1)
+    np.testing.assert_array_equal(few.scores(weights), full(few) @ weights)
+    assert used == ["scores", "subtract_products"]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_16_bit_scores_are_near(dtype: type) -> None:
+    codes, rng = random_codes(11, 40, 30), np.random.default_rng(12)
+    weights = rng.standard_normal((30, 35)).astype(dtype)
+    got = codes.scores16(weights)
+    assert got.dtype == np.float32
+    bound = tables16.error_bound(codes.codebooks, weights.astype(np.float32))
+    assert (np.abs(got - full(codes) @ weights) <= bound + 1e-4).all()

@@ -1,0 +1,167 @@
+"""Products with PQ codes in float32, by tables that never leave the second-level cache.
+
+Columns are taken LANES at a time. The tables of GROUP subquantizers for these columns are 128 KB; they are filled,
+used by all rows of a part and forgotten, so no table is written to memory, and the rows' sums pass by as one stream.
+What limits these loops is the random reading (and, for X' R, writing) of one cache line per code.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from tasks.quantize.vectors import (
+    GROUP,
+    LANES,
+    LINE,
+    TABLE_BYTES,
+    Array,
+    add_entries,
+    copy_line,
+    emit_line,
+    multiply_eight,
+    multiply_one,
+    multiply_two,
+    scatter,
+    set_entries,
+)
+
+TABLE = TABLE_BYTES // 4  # float32 from one table to the next
+
+
+@numba.njit(cache=True, nogil=True)
+def aligned(n: int) -> Array:
+    """n float32, uninitialised, the first at the start of a cache line: a vector across two lines costs two loads."""
+    raw = np.empty(n + LANES, np.float32)
+    skip = (-raw.ctypes.data % LINE) // 4
+    return raw[skip : skip + n]
+
+
+@numba.njit(cache=True, nogil=True)
+def turn(words: Array, out: Array) -> None:
+    """out[g, i] = words[i, g], both uint64; 8 rows at a time, so that whole cache lines are read and written."""
+    for start in range(0, words.shape[0], 8):
+        tile = words[start : start + 8]
+        for g in range(words.shape[1]):
+            target = out[g, start : start + 8]
+            for i in range(tile.shape[0]):
+                target[i] = tile[i, g]
+
+
+@numba.njit(cache=True, nogil=True)
+def cut(matrix: Array, row: int, n_rows: int, first: int, out: Array) -> None:
+    """out[i * LANES + j] = matrix[row + i, first + j], 0 beyond the last column; rows of the matrix are contiguous."""
+    part = matrix[row : row + n_rows, first : first + LANES]
+    n_columns = part.shape[1]
+    if n_columns == LANES:
+        for i in range(n_rows):
+            copy_line(out.ctypes.data + i * LINE, part.ctypes.data + i * part.strides[0], 0)
+        return
+    for i in range(n_rows):
+        target = out[i * LANES : (i + 1) * LANES]
+        for j in range(n_columns):
+            target[j] = part[i, j]
+        target[n_columns:] = 0
+
+
+@numba.njit(cache=True, nogil=True)
+def multiply(left: int, row: int, step: int, right: Array, n: int, out: int, n_rows: int) -> None:
+    """out[r] = sum over k < n of left[r, k] * right[k], in order of k; vectors of LANES.
+
+    left  address of float32, `row` bytes from r to r + 1, `step` bytes from k to k + 1
+    right (n * LANES,) float32 aligned; out address of n_rows lines
+    """
+    vectors, whole = right.ctypes.data, n_rows - n_rows % 8
+    for r in range(0, whole, 8):
+        multiply_eight(out + r * LINE, LINE, left + r * row, row, step, vectors, n)
+    for r in range(whole, n_rows - n_rows % 2, 2):
+        multiply_two(out + r * LINE, LINE, left + r * row, row, step, vectors, n)
+    for r in range(n_rows - n_rows % 2, n_rows):
+        multiply_one(out + r * LINE, LINE, left + r * row, row, step, vectors, n)
+
+
+@numba.njit(cache=True, nogil=True)
+def fill_tables(codebooks: Array, weights: Array, group: int, first: int, panel: Array, tables: Array) -> None:
+    """tables[k, c] = codebooks[q, c] times q's rows of the weights, for the LANES columns from `first`.
+
+    q = GROUP * group + k; beyond the last subquantizer entry 0 is 0. panel (width * LANES,) is working space.
+    """
+    n_subquantizers, n_centroids, width = codebooks.shape
+    for k in range(GROUP):
+        q = GROUP * group + k
+        if q < n_subquantizers:
+            cut(weights, q * width, width, first, panel)
+            book = codebooks.ctypes.data + 4 * q * n_centroids * width
+            multiply(book, 4 * width, 4, panel, width, tables.ctypes.data + k * TABLE_BYTES, n_centroids)
+        else:
+            tables[k * TABLE : k * TABLE + LANES] = 0
+
+
+@numba.njit(cache=True, nogil=True)
+def look_up(words: Array, tables: Array, fresh: bool, sums: Array) -> None:
+    """sums[i] = (0 if fresh, else sums[i]) + the entries that the codes of words[i] select."""
+    n_rows, source, entries, target = words.size, words.ctypes.data, tables.ctypes.data, sums.ctypes.data
+    if fresh:
+        for i in range(n_rows):
+            set_entries(target + i * LINE, entries, source + 8 * i)
+    else:
+        for i in range(n_rows):
+            add_entries(target + i * LINE, entries, source + 8 * i)
+
+
+@numba.njit(cache=True, nogil=True)
+def emit(sums: Array, out: Array) -> None:
+    """out[i, j] = sums[i * LANES + j], out (n_rows, at most LANES)."""
+    if out.shape[1] == LANES:
+        for i in range(out.shape[0]):
+            emit_line(out.ctypes.data + i * out.strides[0], sums.ctypes.data + i * LINE, 0)
+        return
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            out[i, j] = sums[i * LANES + j]
+
+
+@numba.njit(cache=True, nogil=True)
+def set_scores(words: Array, codebooks: Array, weights: Array, out: Array) -> None:
+    """out = X W for the rows of one part (Algorithm 1).
+
+    words (n_groups, n_rows) uint64; codebooks (n_subquantizers, n_centroids, width) float32 C order;
+    weights (n_subquantizers * width, n_outputs) and out (n_rows, n_outputs) float32 C order
+    """
+    n_rows, n_outputs = out.shape
+    sums, tables, panel = aligned(n_rows * LANES), aligned(GROUP * TABLE), aligned(codebooks.shape[2] * LANES)
+    for first in range(0, n_outputs, LANES):
+        for group in range(words.shape[0]):
+            fill_tables(codebooks, weights, group, first, panel, tables)
+            look_up(words[group], tables, group == 0, sums)
+        emit(sums, out[:, first : first + LANES])
+
+
+@numba.njit(cache=True, nogil=True)
+def subtract_group(
+    codebooks: Array, group: int, tables: Array, factor: np.float32, panel: Array, first: int, out: Array
+) -> None:
+    """Subtract factor * (centroids times their entries) from the group's rows of LANES columns of out."""
+    n_subquantizers, n_centroids, width = codebooks.shape
+    for q in range(GROUP * group, min(GROUP * (group + 1), n_subquantizers)):
+        book, entries = codebooks.ctypes.data + 4 * q * n_centroids * width, tables[(q - GROUP * group) * TABLE :]
+        multiply(book, 4, 4 * width, entries, n_centroids, panel.ctypes.data, width)
+        part = out[q * width : (q + 1) * width, first : first + LANES]
+        for t in range(width):
+            for j in range(part.shape[1]):
+                part[t, j] -= factor * panel[t * LANES + j]
+
+
+@numba.njit(cache=True, nogil=True)
+def subtract_products(words: Array, codebooks: Array, residuals: Array, factor: np.float32, out: Array) -> None:
+    """out -= factor * X' R for the rows of one part (Algorithm 2), rows added in order; arrays as in `set_scores`."""
+    n_rows, n_outputs = residuals.shape
+    vectors, tables, panel = aligned(n_rows * LANES), aligned(GROUP * TABLE), aligned(codebooks.shape[2] * LANES)
+    for first in range(0, n_outputs, LANES):
+        cut(residuals, 0, n_rows, first, vectors)
+        for group in range(words.shape[0]):
+            tables[:] = 0
+            source = words[group].ctypes.data
+            for i in range(n_rows):
+                scatter(vectors.ctypes.data + i * LINE, tables.ctypes.data, source + 8 * i)
+            subtract_group(codebooks, group, tables, factor, panel, first, out)
