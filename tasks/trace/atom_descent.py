@@ -166,7 +166,7 @@ class _Descent:
 
     @property
     def stretch(self) -> float:
-        """Unit of the bias: a derivative g there costs about g^2 n_classes, one in theta g^2 times the step's length."""
+        """Unit of the bias: a derivative g there costs about g^2 n_classes, one in theta g^2 times the length."""
         length = self.proximal.length
         return max(1.0, STEEPER * float(np.sqrt(self.risk.n_classes / length))) if length else 1.0
 

@@ -26,15 +26,6 @@ def grid(lambdas1: Sequence[float], lambdas2: Sequence[float]) -> list[Penalty]:
     return [Penalty(lambda1, lambda2) for lambda2 in lambdas2 for lambda1 in lambdas1]
 
 
-def warm_start(penalties: Sequence[Penalty], index: int, last: Point | None) -> Point | None:
-    """Where a pair starts, `last` being where the pair before it ended: there, or from zero where lambda1 has risen.
-
-    Under the strongest penalty few atoms are left, which are found sooner than the many of the weakest are dropped.
-    Depends on nothing else, so a path that goes on from its last finished pair is the path that was not interrupted.
-    """
-    return last if index and penalties[index].lambda1 <= penalties[index - 1].lambda1 else None
-
-
 def path(
     risk: Risk,
     penalties: Sequence[Penalty],
@@ -47,10 +38,13 @@ def path(
 ) -> Iterator[tuple[int, Penalty, Solution]]:
     """(index, penalty, solution) of each pair but the first `skip`, as soon as it is solved.
 
-    start  where pair skip - 1 ended, to go on from there
+    start  where pair skip - 1 ended: going on from there gives what the whole path would have given
+
+    Each pair starts where the one before it ended, the first of a row as well: at its other end, which costs no more
+    than starting from zero or from the row's neighbour did, and needs nothing else to be kept.
     """
     point = start
     for index in range(skip, len(penalties)):
-        solution = solver(risk, penalties[index], params, bias, warm_start(penalties, index, point), watch)
+        solution = solver(risk, penalties[index], params, bias, point, watch)
         yield index, penalties[index], solution
         point = solution.point

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from tasks.errors import ParamError
 from tasks.trace.atom_descent import atom_descent
 from tasks.trace.certificate import lambda1_max
 from tasks.trace.objective import weights_of
-from tasks.trace.point import Basis, Point
-from tasks.trace.reg_path import geometric, grid, path, warm_start
+from tasks.trace.point import Point
+from tasks.trace.reg_path import geometric, grid, path
 from tasks.trace.risk import Risk
 from tasks.trace.solution import Penalty, Solution, SolverParams, Watch, unwatched
 from tests.naive import trace as naive
@@ -37,11 +36,19 @@ def test_paths_that_do_not_fall_are_refused(alpha: float) -> None:
         geometric(1.0, alpha, 2)
 
 
-def test_a_pair_starts_where_the_one_before_ended_and_a_row_from_zero() -> None:
-    penalties = grid([3, 2, 2], [1, 0])
-    point = Point(Basis(8), np.zeros((0, 5)))
-    starts = [warm_start(penalties, i, point) for i in range(6)]
-    assert starts == [None, point, point, None, point, point]
+def test_a_pair_starts_where_the_one_before_ended() -> None:
+    starts: list[Point | None] = []
+
+    def solver(
+        risk: Risk, penalty: Penalty, params: SolverParams, bias: bool, start: Point | None, watch: Watch
+    ) -> Solution:
+        starts.append(start)
+        return atom_descent(risk, penalty, params, bias, start, watch)
+
+    penalties = grid([0.3, 0.2], [1, 0])
+    walked = list(path(random_problem(55).risk(), penalties, PARAMS, False, solver, unwatched))
+    assert starts[0] is None
+    assert all(start is solution.point for start, (_, _, solution) in zip(starts[1:], walked, strict=False))
 
 
 @pytest.mark.parametrize("bias", [False, True])
