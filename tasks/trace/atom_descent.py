@@ -23,7 +23,7 @@ from tasks.trace.line_search import LARGER, armijo
 from tasks.trace.objective import CUT, factors_of, singular_values
 from tasks.trace.point import Point
 from tasks.trace.proximal import Proximal
-from tasks.trace.restricted import solve_restricted
+from tasks.trace.restricted import bias_unit, solve_restricted
 from tasks.trace.risk import Risk, RiskSums
 from tasks.trace.singular import Pairs, top_pairs
 from tasks.trace.solution import Penalty, Record, Solution, SolverParams, Watch
@@ -35,7 +35,6 @@ LESS = 0.95  # of the least gap so far is progress
 BLIND = 1e-10  # of the objective: a smaller decrease than this is not seen in its values, only in its derivatives
 ROUGH = 0.1  # of the largest -g_j: tolerance of the restricted problem while atoms are missing
 TURNING = 1.0  # the same where the atoms turn: then more is gained by the next turn
-STEEPER = 3.0  # the derivatives in the bias are held to this much less than is balanced
 NOISE = 1e-13  # of the objective: less is no descent
 
 
@@ -95,7 +94,7 @@ class _Look:
     """What one pass over the rows tells of the atoms in hand.
 
     pairs   leading singular pairs of -G (step 1); rising: g_j = lambda1 - sigma_j of each (step 2)
-    slopes  u_j.G v_j + lambda1 of the atoms, and the derivatives in the bias / stretch, if any
+    slopes  u_j.G v_j + lambda1 of the atoms, and the derivatives in the bias by its unit, if any
     """
 
     epsilon: float
@@ -126,7 +125,7 @@ class _Descent:
         self.history: list[Record] = []
         self.iterations = self.restricted = self.evaluations = 0
         self.tightness, self.scale = 1.0, penalty.lambda1
-        self.length, self.since = 1.0, 0
+        self.length, self.since = 0.0, 0
         self.proximal = Proximal(penalty.lambda1)
         self.best, self.least, self.stuck = float("inf"), float("inf"), 0
 
@@ -157,18 +156,16 @@ class _Descent:
         pairs = top_pairs(-smooth, self.how.atoms_per_pass, epsilon / 2)
         rising = self.penalty.lambda1 - pairs.values
         slope = slopes(atoms, smooth, self.penalty)
-        slope = slope if atoms.bias is None else np.concatenate([slope, self.stretch * sums.bias])
+        slope = (
+            slope
+            if atoms.bias is None
+            else np.concatenate([slope, bias_unit(self.risk.n_classes, self.proximal.length or 1.0) * sums.bias])
+        )
         gap = self.gap(sums, atoms, objective)
         self.progress(objective, gap)
         look = _Look(epsilon, objective, gap, weights, smooth, pairs, rising, slope)
         self.note(atoms, look)
         return look
-
-    @property
-    def stretch(self) -> float:
-        """Unit of the bias: a derivative g there costs about g^2 n_classes, one in theta g^2 times the length."""
-        length = self.proximal.length
-        return max(1.0, STEEPER * float(np.sqrt(self.risk.n_classes / length))) if length else 1.0
 
     def progress(self, objective: float, gap: float) -> None:
         """Count iterations that end in a restricted problem and neither lower the objective nor the gap."""
@@ -230,9 +227,11 @@ class _Descent:
         change /= np.linalg.norm(change)
         atoms = atoms.joined(self.risk, look.pairs.u[:, :count], look.pairs.v[:, :count])
         slope = float(change[atoms.size - count :] @ look.rising[:count])
-        step = armijo(self.risk, atoms, change, self.penalty, look.objective, slope, LARGER * self.length)
+        first = LARGER * self.length if self.length else look.objective / -slope
+        step = armijo(self.risk, atoms, change, self.penalty, look.objective, slope, first)
         self.evaluations += step.calls
         self.length = step.length or self.length
+        self.proximal.guess(step.length / -slope)
         return atoms.with_values(atoms.theta + step.length * change, atoms.bias), step.length
 
     def turn(self, atoms: Atoms, look: _Look) -> Atoms:
@@ -265,7 +264,7 @@ class _Descent:
         missing = float(-look.rising[0]) if look.rising.size else 0.0
         rough = TURNING if self.how.proximal else ROUGH
         tolerance = max(look.epsilon / 2, rough * missing)
-        found = solve_restricted(self.risk, atoms, self.penalty, tolerance, self.stretch)
+        found = solve_restricted(self.risk, atoms, self.penalty, tolerance, self.proximal.length or 1.0)
         self.restricted += 1
         self.evaluations += found.evaluations
         return merged(self.risk, found.atoms) if self.how.proximal else found.atoms

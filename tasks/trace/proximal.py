@@ -25,8 +25,12 @@ class Proximal:
         self.length = 0.0
         self.last: tuple[Array, Array] | None = None
 
+    def guess(self, length: float) -> None:
+        """A first idea, from a step that a line search took per unit of slope; not listened to once there is better."""
+        self.length = self.length or length
+
     def learn(self, weights: Array, smooth: Array) -> bool:
-        """Of the weights and the gradient G at them, both (n_features, n_classes); False: no length is known yet."""
+        """Of the weights and the gradient G at them, both (n_features, n_classes); False: there was no change yet."""
         last, self.last = self.last, (weights, smooth)
         if last is not None:
             moved, turned = weights - last[0], smooth - last[1]
@@ -34,7 +38,7 @@ class Proximal:
             if along > 0:
                 length = along / float(np.vdot(turned, turned))
                 self.length = min(length, WIDER * self.length) if self.length else length
-        return self.length > 0
+        return last is not None and self.length > 0
 
     def pairs(self, weights: Array, smooth: Array, most: int) -> Pairs:
         """At most `most` singular pairs of the step's end, of positive value."""

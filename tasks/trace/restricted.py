@@ -19,6 +19,7 @@ from tasks.trace.solution import Penalty
 
 ROUNDS = 6  # of clamping and solving again
 MEMORY = 20  # corrections that L-BFGS-B keeps
+STEEPER = 3.0  # the derivatives in the bias are held to this much less than is balanced
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +28,7 @@ class Restricted:
 
     atoms        those of positive weight
     objective    I(theta) = lambda1 sum(theta) + lambda2 |W|_F^2 + R_n
-    violation    largest |derivative| where theta > 0 and in bias / stretch, largest -derivative where theta = 0
+    violation    largest |derivative| where theta > 0 and in the bias by its unit, largest -derivative where theta = 0
     evaluations  of the risk on kept projections
     """
 
@@ -37,21 +38,33 @@ class Restricted:
     evaluations: int
 
 
-class _Problem:
-    """I as a function of (theta, bias / stretch) in one vector, for L-BFGS-B."""
+def bias_unit(n_classes: int, length: float) -> float:
+    """What a derivative g in the bias is multiplied by to be compared with those in theta.
 
-    def __init__(self, risk: Risk, atoms: Atoms, penalty: Penalty, stretch: float) -> None:
-        self.risk, self.atoms, self.penalty, self.stretch = risk, atoms, penalty, stretch
+    A derivative g in theta costs about g^2 length, one in the bias g^2 n_classes: curvatures are their inverses.
+    """
+    return STEEPER * float(np.sqrt(n_classes / length))
+
+
+class _Problem:
+    """I as a function of theta and the bias in one vector x, each in a unit in which I curves alike, for L-BFGS-B."""
+
+    def __init__(self, risk: Risk, atoms: Atoms, penalty: Penalty, length: float) -> None:
+        self.risk, self.atoms, self.penalty = risk, atoms, penalty
+        self.unit = float(np.sqrt(length))
+        self.stretch = self.unit * bias_unit(risk.n_classes, length)
         self.quadratic = penalty.lambda2 * atoms.quadratic() if penalty.lambda2 else None
         self.evaluations = 0
 
     def start(self) -> Array:
-        atoms = self.atoms
-        return atoms.theta if atoms.bias is None else np.concatenate([atoms.theta, atoms.bias / self.stretch])
+        theta, bias = self.atoms.theta / self.unit, self.atoms.bias
+        return np.asarray(theta) if bias is None else np.concatenate([theta, bias / self.stretch])
 
     def split(self, x: Array) -> Atoms:
         size = self.atoms.size
-        return self.atoms.with_values(x[:size], None if self.atoms.bias is None else self.stretch * x[size:])
+        return self.atoms.with_values(
+            self.unit * x[:size], None if self.atoms.bias is None else self.stretch * x[size:]
+        )
 
     def __call__(self, x: Array) -> tuple[float, Array]:
         """(I, its gradient)."""
@@ -64,27 +77,29 @@ class _Problem:
             turned = self.quadratic @ atoms.theta
             value += float(atoms.theta @ turned)
             slope += 2 * turned
+        slope *= self.unit
         return value, slope if atoms.bias is None else np.concatenate([slope, self.stretch * sums.bias])
 
 
 def solve_restricted(
-    risk: Risk, atoms: Atoms, penalty: Penalty, tolerance: float, stretch: float = 1.0, limit: int = 500
+    risk: Risk, atoms: Atoms, penalty: Penalty, tolerance: float, length: float = 1.0, limit: int = 500
 ) -> Restricted:
     """An eps-solution of (8) from the theta and bias in hand, eps = `tolerance`: |derivative| <= eps where theta > 0.
 
-    stretch  the unit of the bias in the search; its derivatives are held to tolerance / stretch
-    limit    evaluations of the risk at most; like the floats of the risk, it may end the search before: see `violation`
+    length  about that of a gradient step in theta, the inverse of I's curvature: what tells small theta from large;
+            derivatives in the bias are held to tolerance / bias_unit
+    limit   evaluations of the risk at most; like the floats of the risk, it may end the search before: see `violation`
 
     Atoms of weight zero are dropped, those of the start as well if they have not gained any.
     """
     spent, objective, violation = 0, float("inf"), float("inf")
     for _ in range(ROUNDS):
-        problem = _Problem(risk, atoms, penalty, stretch)
+        problem = _Problem(risk, atoms, penalty, length)
         x, objective, gradient = _minimise(problem, tolerance, max(1, limit - spent))
         spent += problem.evaluations
         atoms, slope = problem.split(x), gradient[: atoms.size]
         violation = _violation(atoms.theta, gradient)
-        clamped = (atoms.theta > 0) & (atoms.theta <= tolerance) & (slope > tolerance)
+        clamped = (atoms.theta > 0) & (atoms.theta <= length * tolerance) & (slope > tolerance)
         atoms = atoms.with_values(np.where(clamped, 0.0, atoms.theta), atoms.bias)
         atoms = atoms.kept(atoms.theta > 0)
         if not clamped.any() or spent >= limit:
@@ -93,14 +108,17 @@ def solve_restricted(
 
 
 def _minimise(problem: _Problem, tolerance: float, limit: int) -> tuple[Array, float, Array]:
-    """(x, I, gradient) where L-BFGS-B ended: within `tolerance`, at the limit, or where floats allow no descent."""
+    """(x, I, derivatives in theta and by its unit in the bias) where L-BFGS-B ended.
+
+    That is: within `tolerance`, at the limit, or where floats allow no descent.
+    """
     start, size = problem.start(), problem.atoms.size
     if not start.size:
         return start, *problem(start)
     bounds = [(0.0, None)] * size + [(None, None)] * (start.size - size)
-    options = {"gtol": tolerance, "ftol": 0.0, "maxfun": limit, "maxiter": limit, "maxcor": MEMORY}
+    options = {"gtol": problem.unit * tolerance, "ftol": 0.0, "maxfun": limit, "maxiter": limit, "maxcor": MEMORY}
     found = minimize(problem, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    return np.asarray(found.x), float(found.fun), np.asarray(found.jac)
+    return np.asarray(found.x), float(found.fun), np.asarray(found.jac) / problem.unit
 
 
 def _violation(theta: Array, gradient: Array) -> float:
