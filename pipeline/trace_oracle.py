@@ -7,6 +7,7 @@ the answers it had, and asks on from there: to the same bits, whatever the solve
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -70,32 +71,40 @@ class AnswerLog:
         return found
 
 
+@dataclass(frozen=True, eq=False)
+class TrainingRows:
+    """What is learnt from.
+
+    blocks      of the rows store that hold training rows
+    dataset     the path of the dataset that knows their split and labels
+    counts      (n_classes,) int64: training rows of each class
+    row_floats  bytes of a stored row over 4
+    name        of the learner: what the dashboard shows
+    """
+
+    blocks: Sequence[Block]
+    dataset: str
+    counts: Array
+    n_features: int
+    row_floats: int
+    name: str
+
+
 class PoolRisk:
     """`tasks.trace.risk.Risk` over the training blocks of a rows store.
 
     fit     names the fit: workers keep projections under it
     folder  for columns of bases and for answers, while the fit is under way
-    name    what the dashboard shows; `said` behind it tells how far the search is
+    said    behind the learner's name tells the dashboard how far the search is
     """
 
-    def __init__(
-        self,
-        pool: Pool,
-        blocks: Sequence[Block],
-        dataset: str,
-        counts: Array,
-        shape: tuple[int, int],
-        fit: str,
-        folder: Path,
-        name: str,
-    ) -> None:
-        self.pool, self.blocks, self.name, self.said = pool, list(blocks), name, ""
-        self.targets, self.fit, self.folder = SplitTargets(dataset), fit, folder
-        self.counts = counts
-        self._n_features, self._n_classes = shape
-        self.spans = make_spans(self.blocks, self._n_features, self._n_classes)
+    def __init__(self, pool: Pool, rows: TrainingRows, fit: str, folder: Path) -> None:
+        self.pool, self.blocks, self.name, self.said = pool, list(rows.blocks), rows.name, ""
+        self.targets, self.fit, self.folder = SplitTargets(rows.dataset), fit, folder
+        self.counts = rows.counts
+        self._n_features, self._n_classes = rows.n_features, rows.counts.size
+        self.spans = make_spans(self.blocks, rows.row_floats, self._n_classes)
         self.log = AnswerLog(folder / "answers")
-        self.passes, self.calls = 0, 0
 
     @property
     def n_rows(self) -> int:
@@ -212,7 +221,6 @@ class PoolRisk:
         return digest_text(what, repr(columns), *(digest_arrays(array) for _, array in sorted(arrays.items())))
 
     def _sum(self, fn: Callable[..., Any], what: str, basis: Basis, *shared: Any) -> Any:
-        self.calls += 1
         travelling = Setting(self.fit, self.targets, Basis(basis.n_features, basis.groups, basis.kept))
         return self.pool.sum(fn, self.spans, *shared, travelling, name=f"{what}_{self.name}{self.said}")
 

@@ -10,7 +10,7 @@ from pipeline.config import TraceNorm
 from pipeline.stage import Estimate, Facts, Made, Work
 from pipeline.stages.problems import class_counts, parameter_bytes
 from pipeline.stages.train import MEGABYTE, TrainStage, check_rows, model_facts, save, saved_bytes
-from pipeline.trace_oracle import LOG_BYTES, SAMPLE_BYTES, PoolRisk
+from pipeline.trace_oracle import LOG_BYTES, SAMPLE_BYTES, PoolRisk, TrainingRows
 from pipeline.trace_path import PathState, TracePath, Validator
 from tasks.digest import digest_text
 from tasks.io import Block
@@ -35,12 +35,15 @@ class TraceNormStage(TrainStage):
     learner: TraceNorm
     chain: tuple[str, ...]
     n_features: int
+    row_floats: int  # bytes of a stored row over 4
 
     @classmethod
     def of(cls, learner: TraceNorm, facts: Facts, chain: tuple[str, ...] = ()) -> Self:
         """Raises NoTrainingRows."""
         check_rows(learner, facts.dataset)
-        return cls(learner, chain, facts.rows[learner.rows].n_features)
+        rows = facts.rows[learner.rows]
+        row_floats = max(1, rows.block_bytes // (FLOAT * facts.dataset.block_rows))
+        return cls(learner, chain, rows.n_features, row_floats)
 
     def estimate(self, facts: Facts) -> Estimate:
         """Projections are not counted: they take their room from the rows that a worker keeps."""
@@ -80,10 +83,9 @@ class TraceNormStage(TrainStage):
 
     def _risk(self, work: Work) -> PoolRisk:
         dataset, learner = work.dataset, self.learner
-        shape = self.n_features, dataset.n_classes
-        fit = digest_text(str(work.folder))
-        blocks, folder = work.train_blocks(learner.rows), work.folder / "progress"
-        return PoolRisk(work.pool, blocks, dataset.path, class_counts(dataset), shape, fit, folder, learner.name)
+        blocks, counts = work.train_blocks(learner.rows), class_counts(dataset)
+        rows = TrainingRows(blocks, dataset.path, counts, self.n_features, self.row_floats, learner.name)
+        return PoolRisk(work.pool, rows, digest_text(str(work.folder)), work.folder / "progress")
 
     def _made(self, work: Work, state: PathState, largest: float, seconds: float) -> Made:
         best = state.best

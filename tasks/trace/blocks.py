@@ -26,8 +26,8 @@ from tasks.trace.risk import (
 )
 from tasks.trace.softmax import softmax_losses
 
-SPAN_WORK = 1 << 21  # of a sum, below: some twenty milliseconds, beside which handing out a task costs little
-WIDTH = 256  # features of a gradient that cost as much as the rest of a row and class
+SPAN_WORK = 1 << 22  # of a sum, below: some fifty milliseconds, beside which handing out a task costs little
+WIDTH = 256  # numbers of a row that cost a gradient as much as the rest of a row and class
 Arrays = dict[str, Array]  # of a point: core, and bias if there is one; of a direction the same with "step_" before
 
 
@@ -43,10 +43,13 @@ class Setting:
     basis: Basis
 
 
-def make_spans(blocks: Sequence[Block], n_features: int, n_classes: int) -> list[Partition]:
-    """Spans of SPAN_WORK or more, in scores and their share of a gradient: a function of shapes alone."""
+def make_spans(blocks: Sequence[Block], row_floats: int, n_classes: int) -> list[Partition]:
+    """Spans of SPAN_WORK or more, in scores and their share of a gradient: a function of shapes alone.
+
+    row_floats  bytes of a stored row over 4: a gradient with codes costs about as much as one with so many features
+    """
     n_rows = sum(block.n_rows for block in blocks)
-    return make_partitions(blocks, max(1, n_rows * n_classes * (WIDTH + n_features) // (WIDTH * SPAN_WORK)))
+    return make_partitions(blocks, max(1, n_rows * n_classes * (WIDTH + row_floats) // (WIDTH * SPAN_WORK)))
 
 
 def evaluate_span(span: Partition, point: Arrays, setting: Setting) -> RiskSums:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pipeline.pool import SerialPool
-from pipeline.trace_oracle import AnswerLog, PoolRisk
+from pipeline.trace_oracle import AnswerLog, PoolRisk, TrainingRows
 from tasks.io import Block, create_column, create_dense, write_column, write_dense
 from tasks.rows.base import Array
 from tasks.rows.dense import Dense
@@ -53,7 +53,7 @@ def risk(dataset: tuple[str, list[Block]], data: tuple[Array, Array], tmp_path: 
 def risk_of(dataset: tuple[str, list[Block]], data: tuple[Array, Array], folder: Path, fit: str = "a") -> PoolRisk:
     pool = SerialPool(folder / "scratch", WorkerSettings())
     counts = np.bincount(data[1][:N_TRAIN], minlength=CLASSES)
-    return PoolRisk(pool, dataset[1], dataset[0], counts, (WIDTH, CLASSES), fit, folder, "m")
+    return PoolRisk(pool, TrainingRows(dataset[1], dataset[0], counts, WIDTH, WIDTH, "m"), fit, folder)
 
 
 def point_on(risk: PoolRisk | LocalRisk, bias: bool = True) -> Point:
