@@ -157,7 +157,6 @@ class PoolRisk:
     def gradient(self, point: Point, scale: Array | None = None) -> RiskSums:
         arrays = arrays_of(point)
         asked = arrays if scale is None else {**arrays, "scale": scale}
-        self.passes += 1
         return self._risk(
             "gradient", point, asked, lambda: self._sum(gradient_span, "gradient", point.basis, arrays, scale)
         )
