@@ -24,7 +24,7 @@ from tasks.quantize.vectors import GROUP, LANES
 Array = NDArray[Any]  # not from tasks.rows, which is built on this module
 
 COMPILED = not config.DISABLE_JIT
-PART = 131_072  # rows whose tables are filled once: their sums take 8 MB, and a turned copy of their codes is made
+PART = 32_768  # rows whose tables are filled once: their sums, and a copy of their codes, stay in the last-level cache
 
 OUTPUTS_AT_ONCE = 64  # of the plain loops: columns of W or R whose tables are held at a time
 PLAIN_GROUP = 8  # and subquantizers: 8 x 256 x 64 floats are 512 KB, half of a core's second-level cache
@@ -118,8 +118,9 @@ def _parts(codes: Array, together: int) -> Iterator[tuple[slice, Array]]:
     """
     n_rows, n_subquantizers = codes.shape
     n_groups = -(-n_subquantizers // (GROUP * together)) * together
-    for start in range(0, n_rows, PART):
-        where = slice(start, min(start + PART, n_rows))
+    n_parts = max(1, -(-n_rows // PART))
+    for start in range(0, n_rows, -(-n_rows // n_parts) or 1):  # parts of about the same size
+        where = slice(start, min(start + -(-n_rows // n_parts), n_rows))
         part = codes[where]
         if n_groups * GROUP > n_subquantizers or not part.flags.c_contiguous or part.ctypes.data % 8:
             part = np.zeros((len(part), n_groups * GROUP), np.uint8)

@@ -18,22 +18,26 @@ from tasks.quantize.vectors import (
     Array,
     add_entries,
     copy_line,
-    emit_line,
     multiply_eight,
     multiply_one,
     multiply_two,
     scatter,
-    set_entries,
 )
 
 TABLE = TABLE_BYTES // 4  # float32 from one table to the next
 
 
 @numba.njit(cache=True, nogil=True)
+def address(array: Array) -> int:
+    """Of the first element; signed, because numba adds signed and unsigned integers as floats."""
+    return np.int64(array.ctypes.data)
+
+
+@numba.njit(cache=True, nogil=True)
 def aligned(n: int) -> Array:
     """n float32, uninitialised, the first at the start of a cache line: a vector across two lines costs two loads."""
     raw = np.empty(n + LANES, np.float32)
-    skip = (-raw.ctypes.data % LINE) // 4
+    skip = (-address(raw) % LINE) // 4
     return raw[skip : skip + n]
 
 
@@ -55,7 +59,7 @@ def cut(matrix: Array, row: int, n_rows: int, first: int, out: Array) -> None:
     n_columns = part.shape[1]
     if n_columns == LANES:
         for i in range(n_rows):
-            copy_line(out.ctypes.data + i * LINE, part.ctypes.data + i * part.strides[0], 0)
+            copy_line((address(out) + i * LINE, address(part) + i * part.strides[0]))
         return
     for i in range(n_rows):
         target = out[i * LANES : (i + 1) * LANES]
@@ -71,54 +75,41 @@ def multiply(left: int, row: int, step: int, right: Array, n: int, out: int, n_r
     left  address of float32, `row` bytes from r to r + 1, `step` bytes from k to k + 1
     right (n * LANES,) float32 aligned; out address of n_rows lines
     """
-    vectors, whole = right.ctypes.data, n_rows - n_rows % 8
+    vectors, whole = address(right), n_rows - n_rows % 8
     for r in range(0, whole, 8):
-        multiply_eight(out + r * LINE, LINE, left + r * row, row, step, vectors, n)
+        multiply_eight((out + r * LINE, left + r * row, row, step, vectors, n))
     for r in range(whole, n_rows - n_rows % 2, 2):
-        multiply_two(out + r * LINE, LINE, left + r * row, row, step, vectors, n)
+        multiply_two((out + r * LINE, left + r * row, row, step, vectors, n))
     for r in range(n_rows - n_rows % 2, n_rows):
-        multiply_one(out + r * LINE, LINE, left + r * row, row, step, vectors, n)
+        multiply_one((out + r * LINE, left + r * row, row, step, vectors, n))
 
 
 @numba.njit(cache=True, nogil=True)
 def fill_tables(codebooks: Array, weights: Array, group: int, first: int, panel: Array, tables: Array) -> None:
     """tables[k, c] = codebooks[q, c] times q's rows of the weights, for the LANES columns from `first`.
 
-    q = GROUP * group + k; beyond the last subquantizer entry 0 is 0. panel (width * LANES,) is working space.
+    q = GROUP * group + k; beyond the last subquantizer entry 0 is 0. panel (GROUP * width * LANES,) is working space.
     """
     n_subquantizers, n_centroids, width = codebooks.shape
-    for k in range(GROUP):
-        q = GROUP * group + k
-        if q < n_subquantizers:
-            cut(weights, q * width, width, first, panel)
-            book = codebooks.ctypes.data + 4 * q * n_centroids * width
-            multiply(book, 4 * width, 4, panel, width, tables.ctypes.data + k * TABLE_BYTES, n_centroids)
-        else:
-            tables[k * TABLE : k * TABLE + LANES] = 0
+    q, size = GROUP * group, min(GROUP, n_subquantizers - GROUP * group)
+    cut(weights, q * width, size * width, first, panel)
+    for k in range(size):
+        book = address(codebooks) + 4 * (q + k) * n_centroids * width
+        right = panel[k * width * LANES :]
+        multiply(book, 4 * width, 4, right, width, address(tables) + k * TABLE_BYTES, n_centroids)
+    for k in range(size, GROUP):
+        tables[k * TABLE : k * TABLE + LANES] = 0
 
 
 @numba.njit(cache=True, nogil=True)
-def look_up(words: Array, tables: Array, fresh: bool, sums: Array) -> None:
-    """sums[i] = (0 if fresh, else sums[i]) + the entries that the codes of words[i] select."""
-    n_rows, source, entries, target = words.size, words.ctypes.data, tables.ctypes.data, sums.ctypes.data
-    if fresh:
-        for i in range(n_rows):
-            set_entries(target + i * LINE, entries, source + 8 * i)
-    else:
-        for i in range(n_rows):
-            add_entries(target + i * LINE, entries, source + 8 * i)
+def look_up(words: Array, tables: Array, sums: int, sum_step: int, target: int, target_step: int) -> None:
+    """target[i] = sums[i] + the entries that the codes of words[i] select.
 
-
-@numba.njit(cache=True, nogil=True)
-def emit(sums: Array, out: Array) -> None:
-    """out[i, j] = sums[i * LANES + j], out (n_rows, at most LANES)."""
-    if out.shape[1] == LANES:
-        for i in range(out.shape[0]):
-            emit_line(out.ctypes.data + i * out.strides[0], sums.ctypes.data + i * LINE, 0)
-        return
-    for i in range(out.shape[0]):
-        for j in range(out.shape[1]):
-            out[i, j] = sums[i * LANES + j]
+    sums and target are addresses of vectors sum_step and target_step bytes apart, those of sums aligned
+    """
+    codes, entries = address(words), address(tables)
+    for i in range(words.size):
+        add_entries((target + i * target_step, sums + i * sum_step, entries, codes + 8 * i))
 
 
 @numba.njit(cache=True, nogil=True)
@@ -129,12 +120,21 @@ def set_scores(words: Array, codebooks: Array, weights: Array, out: Array) -> No
     weights (n_subquantizers * width, n_outputs) and out (n_rows, n_outputs) float32 C order
     """
     n_rows, n_outputs = out.shape
-    sums, tables, panel = aligned(n_rows * LANES), aligned(GROUP * TABLE), aligned(codebooks.shape[2] * LANES)
+    panel = aligned(GROUP * codebooks.shape[2] * LANES)
+    tables, sums, zero = aligned(GROUP * TABLE), aligned(n_rows * LANES), aligned(LANES)
+    zero[:] = 0
     for first in range(0, n_outputs, LANES):
+        n_columns = min(LANES, n_outputs - first)
         for group in range(words.shape[0]):
             fill_tables(codebooks, weights, group, first, panel, tables)
-            look_up(words[group], tables, group == 0, sums)
-        emit(sums, out[:, first : first + LANES])
+            source, source_step = (address(sums), LINE) if group > 0 else (address(zero), 0)
+            target, target_step = address(sums), LINE
+            if group == words.shape[0] - 1 and n_columns == LANES:  # the last sums go to their place
+                target, target_step = address(out) + 4 * first, out.strides[0]
+            look_up(words[group], tables, source, source_step, target, target_step)
+        for i in range(n_rows if n_columns < LANES else 0):
+            for j in range(n_columns):
+                out[i, first + j] = sums[i * LANES + j]
 
 
 @numba.njit(cache=True, nogil=True)
@@ -144,8 +144,8 @@ def subtract_group(
     """Subtract factor * (centroids times their entries) from the group's rows of LANES columns of out."""
     n_subquantizers, n_centroids, width = codebooks.shape
     for q in range(GROUP * group, min(GROUP * (group + 1), n_subquantizers)):
-        book, entries = codebooks.ctypes.data + 4 * q * n_centroids * width, tables[(q - GROUP * group) * TABLE :]
-        multiply(book, 4, 4 * width, entries, n_centroids, panel.ctypes.data, width)
+        book, entries = address(codebooks) + 4 * q * n_centroids * width, tables[(q - GROUP * group) * TABLE :]
+        multiply(book, 4, 4 * width, entries, n_centroids, address(panel), width)
         part = out[q * width : (q + 1) * width, first : first + LANES]
         for t in range(width):
             for j in range(part.shape[1]):
@@ -161,7 +161,7 @@ def subtract_products(words: Array, codebooks: Array, residuals: Array, factor: 
         cut(residuals, 0, n_rows, first, vectors)
         for group in range(words.shape[0]):
             tables[:] = 0
-            source = words[group].ctypes.data
+            source = address(words[group])
             for i in range(n_rows):
-                scatter(vectors.ctypes.data + i * LINE, tables.ctypes.data, source + 8 * i)
+                scatter((address(vectors) + i * LINE, address(tables), source + 8 * i))
             subtract_group(codebooks, group, tables, factor, panel, first, out)

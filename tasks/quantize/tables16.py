@@ -17,7 +17,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from tasks.quantize.tables import TABLE, aligned, cut
+from tasks.quantize.tables import TABLE, address, aligned, cut
 from tasks.quantize.vectors import (
     GROUP,
     HALVES,
@@ -26,10 +26,9 @@ from tasks.quantize.vectors import (
     TABLE_BYTES,
     Array,
     add_entries16,
-    emit_line16,
     round_eight,
     round_one,
-    set_entries16,
+    scale_entries16,
 )
 
 SUM_OF = HALVES * GROUP  # subquantizers whose entries are added in 16 bits
@@ -51,12 +50,22 @@ def largest_norms(codebooks: Array) -> Array:
     return np.sqrt(out)
 
 
+@numba.njit(cache=True, nogil=True)
+def sum_squares(weights: Array, width: int) -> Array:
+    """(n_subquantizers, n_outputs) float64: of the `width` weights of each subquantizer's part of each column."""
+    n_features, n_outputs = weights.shape
+    out = np.zeros((n_features // width, n_outputs))
+    for f in range(n_features):
+        source, target = weights[f], out[f // width]
+        for j in range(n_outputs):
+            target[j] += np.float64(source[j]) * np.float64(source[j])
+    return out
+
+
 def scales_of(codebooks: Array, weights: Array) -> Array:
     """(n_outputs,) float32: the step of each column's entries."""
-    n_subquantizers, _, width = codebooks.shape
-    parts = weights.reshape(n_subquantizers, width, -1)
-    reach = np.sqrt(np.einsum("qtj,qtj->qj", parts, parts, dtype=np.float64)) * largest_norms(codebooks)[:, None]
-    sums = np.add.reduceat(reach, np.arange(0, n_subquantizers, SUM_OF), axis=0)
+    reach = np.sqrt(sum_squares(weights, codebooks.shape[2])) * largest_norms(codebooks)[:, None]
+    sums = np.add.reduceat(reach, np.arange(0, len(codebooks), SUM_OF), axis=0)
     scales: Array = np.maximum(np.float32(sums.max(axis=0) / LARGEST), LEAST_SCALE)
     return scales
 
@@ -67,15 +76,13 @@ def error_bound(codebooks: Array, weights: Array) -> Array:
 
 
 @numba.njit(cache=True, nogil=True)
-def fill_half(codebooks: Array, q: int, panel: Array, out: int) -> None:
-    """The LANES entries of each centroid of q, from weights in steps of their scale; out is the first's address."""
-    _, n_centroids, width = codebooks.shape
-    book, row = codebooks.ctypes.data + 4 * q * n_centroids * width, 4 * width
+def fill_half(book: int, n_centroids: int, width: int, panel: Array, out: int) -> None:
+    """The entries of each centroid for LANES columns, from weights in steps of their scale; book and out addresses."""
     whole = n_centroids - n_centroids % 8
     for c in range(0, whole, 8):
-        round_eight(out + c * LINE, LINE, book + c * row, row, 4, panel.ctypes.data, width)
+        round_eight((out + c * LINE, book + 4 * c * width, 4 * width, 4, address(panel), width))
     for c in range(whole, n_centroids):
-        round_one(out + c * LINE, LINE, book + c * row, row, 4, panel.ctypes.data, width)
+        round_one((out + c * LINE, book + 4 * c * width, 4 * width, 4, address(panel), width))
 
 
 @numba.njit(cache=True, nogil=True)
@@ -84,33 +91,41 @@ def fill_tables(
 ) -> None:
     """The entries of SUM_OF subquantizers, SUM_OF * pair first, for 2 * LANES columns; entry 0 is 0 beyond the last.
 
-    inverse (2 * LANES,) of the columns' scales; panel (width * LANES,) working space; tables (SUM_OF * TABLE,) float32
+    inverse (2 * LANES,) of the columns' scales; panel (SUM_OF * width * LANES,) working space; tables of float32 size
     """
-    n_subquantizers, _, width = codebooks.shape
-    for k in range(SUM_OF):
-        q = SUM_OF * pair + k
-        if q >= n_subquantizers:
-            tables[k * TABLE : k * TABLE + LANES] = 0
-            continue
-        for half in range(2):
-            cut(weights, q * width, width, first + half * LANES, panel)
-            for t in range(width):
-                for j in range(LANES):
-                    panel[t * LANES + j] *= inverse[half * LANES + j]
-            fill_half(codebooks, q, panel, tables.ctypes.data + k * TABLE_BYTES + half * LINE // 2)
+    n_subquantizers, n_centroids, width = codebooks.shape
+    q, size = SUM_OF * pair, min(SUM_OF, n_subquantizers - SUM_OF * pair)
+    for half in range(2):
+        cut(weights, q * width, size * width, first + half * LANES, panel)
+        for t in range(size * width):
+            for j in range(LANES):
+                panel[t * LANES + j] *= inverse[half * LANES + j]
+        for k in range(size):
+            book, out = address(codebooks) + 4 * (q + k) * n_centroids * width, address(tables) + k * TABLE_BYTES
+            fill_half(book, n_centroids, width, panel[k * width * LANES :], out + half * LINE // 2)
+    for k in range(size, SUM_OF):
+        tables[k * TABLE : k * TABLE + LANES] = 0
 
 
 @numba.njit(cache=True, nogil=True)
-def look_up(words: Array, pair: int, tables: Array, sums: Array) -> None:
-    """sums[i] = (0 for the first pair, else sums[i]) + the entries that the codes of words[2 * pair :, i] select."""
-    n_rows, target = words.shape[1], sums.ctypes.data
-    source = words.ctypes.data + 8 * HALVES * pair * n_rows
-    if pair == 0:
-        for i in range(n_rows):
-            set_entries16(target + 2 * LINE * i, tables.ctypes.data, source + 8 * i, 8 * n_rows)
-    else:
-        for i in range(n_rows):
-            add_entries16(target + 2 * LINE * i, tables.ctypes.data, source + 8 * i, 8 * n_rows)
+def look_up(words: Array, pair: int, tables: Array, sums: int, sum_step: int, target: Array) -> None:
+    """target[i] = sums[i] + the entries that the codes of words[2 * pair : 2 * pair + 2, i] select, 32-bit integers."""
+    n_rows, entries = words.shape[1], address(tables)
+    codes = address(words) + 8 * HALVES * pair * n_rows
+    for i in range(n_rows):
+        place = address(target) + 2 * LINE * i
+        add_entries16((place, sums + i * sum_step, entries, codes + 8 * i, 8 * n_rows))
+
+
+@numba.njit(cache=True, nogil=True)
+def finish(words: Array, tables: Array, sums: int, sum_step: int, scales: Array, first: int, out: Array) -> None:
+    """The last pair: out = scales * (sums + its entries) for the 2 * LANES columns from `first`."""
+    n_rows, entries = words.shape[1], address(tables)
+    codes = address(words) + 8 * (words.shape[0] - HALVES) * n_rows
+    target, step = address(out) + 4 * first, out.strides[0]
+    for i in range(n_rows):
+        place = target + i * step
+        scale_entries16((place, sums + i * sum_step, entries, codes + 8 * i, 8 * n_rows, address(scales)))
 
 
 @numba.njit(cache=True, nogil=True)
@@ -121,23 +136,24 @@ def set_scores(words: Array, codebooks: Array, weights: Array, scales: Array, ou
     weights (n_subquantizers * width, n_outputs) and out (n_rows, n_outputs) float32 C order; scales (n_outputs,)
     """
     n_rows, n_outputs = out.shape
-    sums, tables = aligned(n_rows * 2 * LANES), aligned(SUM_OF * TABLE)
-    panel, step, inverse = aligned(codebooks.shape[2] * LANES), aligned(2 * LANES), aligned(2 * LANES)
-    totals = sums.view(np.int32)
+    panel, tables = aligned(SUM_OF * codebooks.shape[2] * LANES), aligned(SUM_OF * TABLE)
+    sums, zero = aligned(n_rows * 2 * LANES), aligned(2 * LANES)
+    step, inverse, last = aligned(2 * LANES), aligned(2 * LANES), words.shape[0] // HALVES - 1
+    zero[:] = 0
     for first in range(0, n_outputs, 2 * LANES):
         n_columns = min(2 * LANES, n_outputs - first)
         for j in range(2 * LANES):
             step[j] = scales[first + j] if j < n_columns else np.float32(1)
             inverse[j] = np.float32(1) / step[j]
-        for pair in range(words.shape[0] // HALVES):
+        for pair in range(last + 1):
             fill_tables(codebooks, weights, inverse, pair, first, panel, tables)
-            look_up(words, pair, tables, sums)
-        if n_columns == 2 * LANES:
-            for i in range(n_rows):
-                target = out.ctypes.data + i * out.strides[0] + 4 * first
-                emit_line16(target, sums.ctypes.data + 2 * LINE * i, step.ctypes.data)
-                emit_line16(target + LINE, sums.ctypes.data + 2 * LINE * i + LINE, step.ctypes.data + LINE)
-        else:
+            source, source_step = (address(sums), 2 * LINE) if pair > 0 else (address(zero), 0)
+            if pair == last and n_columns == 2 * LANES:
+                finish(words, tables, source, source_step, step, first, out)
+            else:
+                look_up(words, pair, tables, source, source_step, sums)
+        if n_columns < 2 * LANES:
+            totals = sums.view(np.int32)
             for i in range(n_rows):
                 for j in range(n_columns):
                     out[i, first + j] = step[j] * np.float32(totals[2 * LANES * i + j])

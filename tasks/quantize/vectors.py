@@ -32,6 +32,7 @@ CODES_AHEAD = 512  # bytes
 _BYTE, _INT, _WORD, _FLOAT = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.FloatType()
 _FLOATS, _HALVES = ir.VectorType(_FLOAT, LANES), ir.VectorType(ir.IntType(16), LANES)
 _SHORTS, _INTS = ir.VectorType(ir.IntType(16), 2 * LANES), ir.VectorType(_INT, 2 * LANES)
+_WIDE_FLOATS = ir.VectorType(_FLOAT, 2 * LANES)
 
 
 def _at(b: Builder, address: Any, offset: int) -> Any:
@@ -66,38 +67,26 @@ def _entries(b: Builder, tables: Any, codes: Any) -> list[Any]:
     return [b.add(b.add(tables, _WORD(k * TABLE_BYTES)), place) for k, place in enumerate(places)]
 
 
-def _of_addresses(build: Callable[..., None], arguments: Any) -> Any:
-    """Signature and code of an intrinsic of integers (addresses, strides, counts) that returns nothing."""
+def _of_integers(build: Callable[..., None]) -> Any:
+    """An intrinsic of one tuple of integers (addresses, strides, counts), built by a function of its members."""
 
-    def generate(context: Any, b: Builder, _signature: Any, values: Any) -> Any:
-        build(b, *values)
-        return context.get_dummy_value()
+    def typed(_typing: Any, integers: Any) -> Any:
+        def generate(context: Any, b: Builder, _signature: Any, values: Any) -> Any:
+            build(b, *cgutils.unpack_tuple(b, values[0]))
+            return context.get_dummy_value()
 
-    return types.void(*arguments), generate
+        return types.void(integers), generate
 
-
-def _of_three(build: Callable[..., None]) -> Any:
-    return intrinsic(lambda _typing, a, b, c: _of_addresses(build, (a, b, c)))
-
-
-def _of_four(build: Callable[..., None]) -> Any:
-    return intrinsic(lambda _typing, a, b, c, d: _of_addresses(build, (a, b, c, d)))
-
-
-def _of_seven(build: Callable[..., None]) -> Any:
-    return intrinsic(lambda _typing, a, b, c, d, e, f, g: _of_addresses(build, (a, b, c, d, e, f, g)))
+    return intrinsic(typed)
 
 
 def _looked_up(b: Builder, tables: Any, codes: Any) -> Any:
     return _sum(b.fadd, [_load(b, _FLOATS, entry) for entry in _entries(b, tables, codes)])
 
 
-def _set_entries(b: Builder, target: Any, tables: Any, codes: Any) -> None:
-    _store(b, _looked_up(b, tables, codes), target)
-
-
-def _add_entries(b: Builder, target: Any, tables: Any, codes: Any) -> None:
-    _store(b, b.fadd(_load(b, _FLOATS, target), _looked_up(b, tables, codes)), target)
+def _add_entries(b: Builder, target: Any, sums: Any, tables: Any, codes: Any) -> None:
+    """target = sums + the entries that codes select; target need not be aligned."""
+    _store(b, b.fadd(_load(b, _FLOATS, sums), _looked_up(b, tables, codes)), target, align=4)
 
 
 def _scatter(b: Builder, source: Any, tables: Any, codes: Any) -> None:
@@ -119,25 +108,23 @@ def _looked_up16(b: Builder, tables: Any, codes: Any, stride: Any) -> Any:
     return b.sext(_sum(b.add, terms), _INTS)
 
 
-def _set_entries16(b: Builder, target: Any, tables: Any, codes: Any, stride: Any) -> None:
-    _store(b, _looked_up16(b, tables, codes, stride), target)
+def _added16(b: Builder, sums: Any, tables: Any, codes: Any, stride: Any) -> Any:
+    return b.add(_load(b, _INTS, sums), _looked_up16(b, tables, codes, stride))
 
 
-def _add_entries16(b: Builder, target: Any, tables: Any, codes: Any, stride: Any) -> None:
-    _store(b, b.add(_load(b, _INTS, target), _looked_up16(b, tables, codes, stride)), target)
+def _add_entries16(b: Builder, target: Any, sums: Any, tables: Any, codes: Any, stride: Any) -> None:
+    """target = sums + the entries that codes select; 2 * LANES 32-bit integers each."""
+    _store(b, _added16(b, sums, tables, codes, stride), target)
 
 
-def _copy(b: Builder, target: Any, source: Any, _unused: Any) -> None:
+def _scale_entries16(b: Builder, target: Any, sums: Any, tables: Any, codes: Any, stride: Any, scales: Any) -> None:
+    """target = scales * (sums + the entries that codes select), float32; target need not be aligned."""
+    values = b.sitofp(_added16(b, sums, tables, codes, stride), _WIDE_FLOATS)
+    _store(b, b.fmul(values, _load(b, _WIDE_FLOATS, scales)), target, align=4)
+
+
+def _copy(b: Builder, target: Any, source: Any) -> None:
     _store(b, _load(b, _FLOATS, source, align=4), target)
-
-
-def _emit(b: Builder, target: Any, source: Any, _unused: Any) -> None:
-    _store(b, _load(b, _FLOATS, source), target, align=4)
-
-
-def _emit16(b: Builder, target: Any, source: Any, scales: Any) -> None:
-    values = b.sitofp(_load(b, ir.VectorType(_INT, LANES), source), _FLOATS)
-    _store(b, b.fmul(values, _load(b, _FLOATS, scales)), target, align=4)
 
 
 def _spread(b: Builder, value: Any) -> Any:
@@ -149,10 +136,11 @@ def _spread(b: Builder, value: Any) -> Any:
 def _multiply(n_rows: int, finish: Callable[[Builder, Any], Any]) -> Callable[..., None]:
     """out[r] = finish(sum over k < n of left[r * row + k * step] * right[k]) for r < n_rows, in order of k.
 
-    (out, out_step, left, row, step, right, n): out vectors out_step bytes apart, left float32, right lines; n >= 1
+    Of (out, left, row, step, right, n): out LINE bytes apart, left float32 `row` and `step` bytes apart, right lines;
+    n >= 1.
     """
 
-    def build(b: Builder, out: Any, out_step: Any, left: Any, row: Any, step: Any, right: Any, n: Any) -> None:
+    def build(b: Builder, out: Any, left: Any, row: Any, step: Any, right: Any, n: Any) -> None:
         before, body, after = b.block, b.append_basic_block("k"), b.append_basic_block("done")
         b.branch(body)
         b.position_at_end(body)
@@ -172,7 +160,7 @@ def _multiply(n_rows: int, finish: Callable[[Builder, Any], Any]) -> Callable[..
         b.position_at_end(after)
         for r in range(n_rows):
             value = finish(b, grown[r])
-            _store(b, value, b.add(out, b.mul(out_step, _WORD(r))), align=LINE if value.type == _FLOATS else LINE // 2)
+            _store(b, value, out, r * LINE, LINE if value.type == _FLOATS else LINE // 2)
 
     return build
 
@@ -186,8 +174,7 @@ def _rounded(b: Builder, vector: Any) -> Any:
     return b.fptosi(_call(b, f"llvm.roundeven.v{LANES}f32", _FLOATS, vector), _HALVES)
 
 
-set_entries, add_entries, scatter = _of_three(_set_entries), _of_three(_add_entries), _of_three(_scatter)
-set_entries16, add_entries16 = _of_four(_set_entries16), _of_four(_add_entries16)
-copy_line, emit_line, emit_line16 = _of_three(_copy), _of_three(_emit), _of_three(_emit16)
-multiply_eight, multiply_two, multiply_one = (_of_seven(_multiply(n, _unchanged)) for n in (8, 2, 1))
-round_eight, round_one = (_of_seven(_multiply(n, _rounded)) for n in (8, 1))
+copy_line, add_entries, scatter = _of_integers(_copy), _of_integers(_add_entries), _of_integers(_scatter)
+add_entries16, scale_entries16 = _of_integers(_add_entries16), _of_integers(_scale_entries16)
+multiply_eight, multiply_two, multiply_one = (_of_integers(_multiply(n, _unchanged)) for n in (8, 2, 1))
+round_eight, round_one = (_of_integers(_multiply(n, _rounded)) for n in (8, 1))

@@ -15,7 +15,7 @@ from tasks.hashing.heshing import HashedScorer
 from tasks.losses.crammer_singer import CrammerSinger
 from tasks.losses.hinge import OneVsRestHinge
 from tasks.quantize.pq import encode
-from tasks.rows import Csr, Dense, PqCodes
+from tasks.rows import Csr, Dense
 from tasks.taxonomy import Taxonomy
 
 REPEATS = 5
@@ -64,17 +64,6 @@ def bench_pq_encode(width: int) -> None:
     rate = len(rows) / seconds(lambda: encode(rows, books))
     limit = gemm_rate() / (2 * 256 * 4096)
     line(f"PQ encode, d 4096, {width} dimensions a byte", f"{rate:,.0f} rows/s", f"{limit:,.0f} rows/s", rate / limit)
-
-
-def bench_products_on_codes() -> None:
-    rng = np.random.default_rng(0)
-    books = rng.normal(size=(256, 256, 16)).astype(np.float32)
-    codes = PqCodes(rng.integers(0, 256, (8192, 256), np.uint8), books)
-    dense = Dense(codes.to_array())
-    weights = rng.normal(size=(4096, 128)).astype(np.float32)
-    on_codes, product = seconds(lambda: codes.scores(weights)), seconds(lambda: dense.scores(weights))
-    times = f"{on_codes * 1e3:.1f} ms; dense {product * 1e3:.1f} ms; {product / on_codes:.1f}x"
-    print(f"X W on codes, 8192 x 4096 x 128: {times}")
 
 
 @pytest.mark.parametrize("batch", [16, 64])

@@ -39,7 +39,7 @@ def seconds(work: Callable[[], object]) -> float:
 @numba.njit(cache=True, nogil=True)
 def read_at_random(words: np.ndarray, entries: np.ndarray, sums: np.ndarray, times: int) -> None:
     for _ in range(times):
-        tables.look_up(words, entries, False, sums)
+        tables.look_up(words, entries, tables.address(sums), LINE, tables.address(sums), LINE)
 
 
 def line_rate(n_centroids: int) -> float:
