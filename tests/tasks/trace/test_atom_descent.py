@@ -244,3 +244,15 @@ def test_the_same_bits_twice() -> None:
 def test_params_out_of_range_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ParamError, match=next(iter(wrong))):
         DescentParams(**wrong)
+
+
+@pytest.mark.parametrize("how", WAYS[::3], ids=str)
+@pytest.mark.parametrize("bias", [False, True])
+def test_the_unit_of_the_features_does_not_matter(bias: bool, how: DescentParams) -> None:
+    problem, params = random_problem(42), SolverParams(gap=1e-4)
+    found = solve(problem, Penalty(0.05, 0.01), params, bias, how=how)
+    for unit in (2.0**-14, 2.0**14):
+        other = Problem(unit * problem.X, problem.y, problem.k)
+        same = solve(other, Penalty(0.05 * unit, 0.01 * unit**2), params, bias, how=how)
+        assert same.iterations == found.iterations
+        assert same.certificate.objective == pytest.approx(found.certificate.objective, rel=1e-7)
