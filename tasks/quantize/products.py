@@ -19,7 +19,7 @@ from numba.core import config
 from numpy.typing import NDArray
 
 from tasks.quantize import tables, tables16
-from tasks.quantize.vectors import GROUP, LANES
+from tasks.quantize.vectors import GROUP, LANES, LINE
 
 Array = NDArray[Any]  # not from tasks.rows, which is built on this module
 
@@ -114,20 +114,30 @@ def tables_pay(n_rows: int, codebooks: Array, n_outputs: int, dtype: Any = np.fl
 def _parts(codes: Array, together: int) -> Iterator[tuple[slice, Array]]:
     """Rows at a time, with their codes as (n_groups, n_rows) words, GROUP codes a word, n_groups a multiple.
 
-    The codes that are missing in the last words are 0, and so are the entries that `tables` keeps for them.
+    The codes that are missing in the last words are 0, and so are the entries that `tables` keeps for them. A part's
+    words are overwritten by the next part's.
     """
     n_rows, n_subquantizers = codes.shape
     n_groups = -(-n_subquantizers // (GROUP * together)) * together
-    n_parts = max(1, -(-n_rows // PART))
-    for start in range(0, n_rows, -(-n_rows // n_parts) or 1):  # parts of about the same size
-        where = slice(start, min(start + -(-n_rows // n_parts), n_rows))
+    rows = -(-n_rows // max(1, -(-n_rows // PART)))  # of parts of about the same size
+    buffer = np.empty(n_groups * rows, np.uint64)
+    for start in range(0, n_rows, max(1, rows)):
+        where = slice(start, min(start + rows, n_rows))
         part = codes[where]
         if n_groups * GROUP > n_subquantizers or not part.flags.c_contiguous or part.ctypes.data % 8:
             part = np.zeros((len(part), n_groups * GROUP), np.uint8)
             part[:, :n_subquantizers] = codes[where]
-        words = np.empty((n_groups, len(part)), np.uint64)
+        words = buffer[: n_groups * len(part)].reshape(n_groups, len(part))
         tables.turn(part.view(np.uint64), words)
         yield where, words
+
+
+def _empty(n_rows: int, n_columns: int) -> Array:
+    """Float32 whose first row starts a cache line, so that vectors written to it lie in one line and not in two."""
+    size = n_rows * n_columns
+    raw = np.empty(size + LANES, np.float32)  # by NumPy, which asks for huge pages
+    skip = -raw.ctypes.data % LINE // 4
+    return raw[skip : skip + size].reshape(n_rows, n_columns)
 
 
 def scores(codes: Array, codebooks: Array, weights: Array) -> Array:
@@ -139,7 +149,7 @@ def scores(codes: Array, codebooks: Array, weights: Array) -> Array:
         out = np.zeros((len(codes), weights.shape[1]), weights.dtype)
         _add_scores(codes, codebooks, weights, out)
         return out
-    out = np.empty((len(codes), weights.shape[1]), np.float32)
+    out = _empty(len(codes), weights.shape[1])
     books, weights = np.ascontiguousarray(codebooks, np.float32), np.ascontiguousarray(weights)
     for where, words in _parts(codes, 1):
         tables.set_scores(words, books, weights, out[where])
@@ -155,7 +165,7 @@ def scores16(codes: Array, codebooks: Array, weights: Array) -> Array:
     scales = tables16.scales_of(books, weights)
     if not COMPILED:
         return _scores16(codes, books, weights, scales)
-    out = np.empty((len(codes), weights.shape[1]), np.float32)
+    out = _empty(len(codes), weights.shape[1])
     for where, words in _parts(codes, tables16.SUM_OF // GROUP):
         tables16.set_scores(words, books, weights, scales, out[where])
     return out

@@ -28,7 +28,7 @@ TABLE = TABLE_BYTES // 4  # float32 from one table to the next
 
 
 @numba.njit(cache=True, nogil=True)
-def address(array: Array) -> int:
+def address(array: Array) -> np.int64:
     """Of the first element; signed, because numba adds signed and unsigned integers as floats."""
     return np.int64(array.ctypes.data)
 
