@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from tests.bench.trace_norm_classes import (
     compression_table,
     config_text,
     drawn_classes,
+    finished,
     got_back,
     numerical_rank,
     root_normalised,
@@ -47,8 +49,9 @@ def test_roots_of_counts_have_norm_one_and_keep_their_zeros() -> None:
 
 
 def test_the_config_learns_on_codes_and_tests_on_what_they_were_made_from() -> None:
-    config = tomllib.loads(config_text(Case("tiny", 10, 3), 256, ["pq16", "pca-pq8"]))
+    config = tomllib.loads(config_text(Case("tiny", 10, 3), 256, ["pq16", "pca-pq8"], ["gap = 0.01"]))
     assert config["seed"] == 3
+    assert [one["gap"] for one in config["train"] if one["kind"] == "trace-norm"] == [0.01] * 5
     assert {one["name"]: one.get("subquantizers") for one in config["encode"]} == {
         "pq16": 16,
         "pca-pq8-rows": None,
@@ -83,3 +86,13 @@ def test_the_table_of_codes_takes_means_over_samples() -> None:
 def test_rank_of_a_spectrum() -> None:
     assert numerical_rank([5.0, 1.0, 0.004]) == 2
     assert numerical_rank([]) == 0
+
+
+def test_finished_cases_are_told_by_the_names_of_their_runs(tmp_path: Path) -> None:
+    cases = [Case("clinc-dense", 150, 0), Case("tiny-sift", 10, 2), Case("tiny-sift", 200, 0)]
+    for case in reversed(cases):
+        place = tmp_path / "runs" / case.name
+        place.mkdir(parents=True)
+        (place / "metrics.json").write_text(f'{{"sample": {case.sample}}}')
+    (tmp_path / "runs" / "tiny-50-0").mkdir()
+    assert finished(tmp_path) == [(case, {"sample": case.sample}) for case in cases]

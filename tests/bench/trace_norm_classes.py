@@ -2,16 +2,18 @@
 
     python tests/bench/trace_norm_classes.py SHARED/data FOLDER [--sets tiny tiny-sift clinc-dense]
         [--classes 10 25 50 100 200] [--samples 0 1 2] [--encodings pq16 pq8 pca-pq16] [--scheduler local:2]
+        [--trace KEY=VALUE ...]
 
 Sample s orders the classes of a set by its seed and takes the first ones: a sample's 25 classes contain its 10. Each
 becomes a dataset of its own (their training rows, a tenth of them for validation, their test rows) and one run of
-three models, as a user would type it: `ovr`, `multinomial` and `trace-norm`, all by default. Every encoding adds `ovr`
-and `trace-norm` learnt on codes, tested on codes (pq) and on the rows themselves (semi): pq16 has 16 features a byte,
-pca-pq16 the same after a rotation to principal components. Counts of words are taken to their square roots, of norm 1.
+three models, as a user would type it: `ovr`, `multinomial` and `trace-norm`, by default but for --trace. Every encoding
+adds `ovr` and `trace-norm` learnt on codes, tested on codes (pq) and on the rows themselves (semi): pq16 has 16
+features a byte, pca-pq16 the same after a rotation to principal components. Counts of words are taken to their square
+roots, of norm 1.
 
-Prints Figure 2 and Figure 3 as tables, means and standard deviations over samples, and how often the chosen penalty is
-an end of the path. FOLDER/results.csv has every number, FOLDER/paths.csv every pair of every path. A run that is
-finished is taken as it is: remove its folder after changing an algorithm.
+Prints Figure 2 and Figure 3 as tables of all that has been run in FOLDER, means and standard deviations over samples,
+and how often the chosen penalty is an end of the path. FOLDER/results.csv has every number, FOLDER/paths.csv every pair
+of every path. A run that is finished is taken as it is: remove its folder after changing an algorithm.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ SETS = {
 }
 KEYS = ("top1", "top5", "log_loss", "calibration_error", "rank", "lambda1", "relative_gap", "train_seconds")
 BASES = ("ovr", "multinomial", "trace-norm")
-LEARNERS = {"ovr": 'kind = "ovr"', "trace-norm": 'kind = "trace-norm"'}  # that also learn on codes
+LEARNERS = ("ovr", "trace-norm")  # that also learn on codes
 HEADING = f"{'set':12} {'classes':>7} {'model':14} {'top-1':>14} {'top-5':>7} {'log-loss':>8} {'cal.':>6} " + (
     f"{'rank':>6} {'lambda1/max':>11} {'gap':>8} {'seconds':>8}"
 )
@@ -154,33 +156,36 @@ def encoding_text(encoding: str, n_features: int) -> str:
     return text + f'[[encode]]\nname = "{encoding}"\nkind = "pq"\nsubquantizers = {n_features // width}\n{rows}'
 
 
-def config_text(case: Case, n_features: int, encodings: Sequence[str]) -> str:
-    """The three models on the rows, and for every encoding four on codes."""
+def config_text(case: Case, n_features: int, encodings: Sequence[str], trace: Sequence[str] = ()) -> str:
+    """The three models on the rows, and for every encoding four on codes.
+
+    trace  further keys of trace-norm: "lambda1_steps = 7"
+    """
+    kinds = {"ovr": 'kind = "ovr"', "multinomial": 'kind = "ovr"\nloss = "multinomial"'}
+    kinds["trace-norm"] = "\n".join(['kind = "trace-norm"', *trace])
     text = f'name = "{case.name}"\nseed = {case.sample}\n[data]\npath = "{case.name}.zarr"\n'
     text += "".join(encoding_text(encoding, n_features) for encoding in encodings)
     for name in BASES:
-        kind = LEARNERS.get(name, 'kind = "ovr"\nloss = "multinomial"')
-        text += f'[[train]]\nname = "{name}"\n{kind}\n'
+        text += f'[[train]]\nname = "{name}"\n{kinds[name]}\n'
     for encoding in encodings:
         raw = f"{encoding}-rows" if encoding.startswith("pca-") else "x"
-        for name, kind in LEARNERS.items():
+        for name in LEARNERS:
             for way, tested in (("pq", encoding), ("semi", raw)):
-                text += f'[[train]]\nname = "{name}-{encoding}-{way}"\n{kind}\n'
+                text += f'[[train]]\nname = "{name}-{encoding}-{way}"\n{kinds[name]}\n'
                 text += f'rows = "{encoding}"\ntest_rows = "{tested}"\n'
     return text
 
 
-def run(case: Case, data: Path, folder: Path, encodings: Sequence[str], scheduler: str) -> dict[str, Any]:
-    """metrics.json of the case's run, which is made unless it is finished."""
+def run(case: Case, given: argparse.Namespace) -> None:
+    """The case's run, unless it is finished and was asked for the same."""
+    folder: Path = given.folder
     place = RunFolder(folder / "runs" / case.name)
-    dataset = make_dataset(case, data, folder)
+    dataset = make_dataset(case, given.data, folder)
     config, found = folder / f"{case.name}.toml", place / "metrics.json"
-    text = config_text(case, Dataset.open(dataset).n_features, encodings)
+    text = config_text(case, Dataset.open(dataset).n_features, given.encodings, given.trace)
     if not (found.exists() and config.exists() and config.read_text() == text):
         config.write_text(text)
-        labelgrove("run", str(config), "--scheduler", scheduler)
-    metrics: dict[str, Any] = json.loads(found.read_text())
-    return metrics
+        labelgrove("run", str(config), "--scheduler", given.scheduler)
 
 
 def result_rows(case: Case, metrics: dict[str, Any]) -> list[Row]:
@@ -281,16 +286,28 @@ def compression_table(rows: list[Row]) -> str:
 
 
 def ends(rows: list[Row]) -> str:
-    """How often the chosen penalty is the strongest or the weakest of its path."""
+    """How often the chosen penalty is the strongest of its path, or the weakest of all that could be tried."""
     paths = [row for row in rows if row["pairs"]]
     first = sum(row["chosen"] == 0 for row in paths)
     last = sum(row["chosen"] == row["pairs"] - 1 for row in paths)
-    return f"{len(paths)} paths: the strongest penalty chosen {first} times, the weakest {last} times"
+    return f"{len(paths)} paths: the strongest penalty chosen {first} times, the weakest that was tried {last} times"
 
 
-def show(folder: Path, rows: list[Row], paths: list[Row]) -> None:
+def finished(folder: Path) -> list[tuple[Case, dict[str, Any]]]:
+    """Every case that has been run in the folder, by set, number of classes and sample, with its metrics.json."""
+    found = []
+    for file in (folder / "runs").glob("*/metrics.json"):
+        source, n_classes, sample = file.parent.name.rsplit("-", 2)
+        found.append((Case(source, int(n_classes), int(sample)), json.loads(file.read_text())))
+    return sorted(found, key=lambda one: (one[0].source, one[0].n_classes, one[0].sample))
+
+
+def show(folder: Path) -> None:
+    """Everything that is finished, whatever options it was run with."""
+    found = finished(folder)
+    rows = [row for case, metrics in found for row in result_rows(case, metrics)]
     write_csv(folder / "results.csv", rows)
-    write_csv(folder / "paths.csv", paths)
+    write_csv(folder / "paths.csv", [row for case, metrics in found for row in path_rows(case, metrics)])
     text = f"{class_table(rows)}\n\n{compression_table(rows)}\n\n{ends(rows)}\n"
     (folder / "results.txt").write_text(text)
     print(text, flush=True)
@@ -304,17 +321,14 @@ def main() -> None:
     parser.add_argument("--classes", nargs="+", type=int, default=[10, 25, 50, 100, 200])
     parser.add_argument("--samples", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--encodings", nargs="*", default=[])
+    parser.add_argument("--trace", nargs="*", default=[], help='keys of trace-norm: "lambda1_steps = 7"')
     parser.add_argument("--scheduler", default="local:2")
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
-    rows: list[Row] = []
-    paths: list[Row] = []
     for group in cases_of(given.data, given.sets, given.classes, given.samples):
         for case in group:
-            metrics = run(case, given.data, given.folder, given.encodings, given.scheduler)
-            rows += result_rows(case, metrics)
-            paths += path_rows(case, metrics)
-        show(given.folder, rows, paths)
+            run(case, given)
+        show(given.folder)
 
 
 if __name__ == "__main__":
