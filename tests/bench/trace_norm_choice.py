@@ -1,11 +1,13 @@
 """What picks the penalties of trace norm best: paths solved in memory, every pair measured on validation and test rows.
 
     python tests/bench/trace_norm_choice.py SHARED/data FOLDER [--sets tiny tiny-sift clinc-dense]
-        [--classes 10 50 200] [--samples 0 1 2] [--lambda2 0 0.001 0.1] [--steps 24]
+        [--classes 10 50 200] [--samples 0 1 2] [--lambda2 0 0.01 0.1] [--steps 28]
 
 The classes are those of trace_norm_classes.py. lambda1 falls by the root of a half from lambda1_max; lambda2 is given
-in shares of lambda1_max squared (the scale that `lambda2 = "auto"` uses). FOLDER/choice.csv has every pair. Prints what
-each way to choose loses against the pair that is best on the test rows, in points of top-1 accuracy and in log-loss.
+in shares of lambda1_max squared (the scale that `lambda2 = "auto"` uses). A row of one lambda2 ends where neither the
+accuracy nor the log-loss of the validation rows has become better for six steps. FOLDER/choice.csv has every pair.
+Prints what each way to choose loses against the pair that is best on the test rows, in points of top-1 accuracy and in
+log-loss, and its share of the processor time of all pairs.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ from tests.bench.trace_norm_classes import SETS, Array, Case, Row, Rows, cases_o
 
 KEPT = 10  # one row in so many of the training rows is for validation
 DEFAULT = range(1, 20, 2)  # of the steps: lambda1 by halves, ten of them
+PATIENCE = 2  # of these without a better one, after which a row ends; twice as many of finer steps
+LAST = 6  # steps without a better one by any rule
 
 
 def split(rows: Rows, labels: Array, sample: int) -> tuple[tuple[Rows, Array], tuple[Rows, Array]]:
@@ -72,62 +76,71 @@ def walk(case: Case, data: Path, shares2: Sequence[float], steps: int) -> list[R
                 line[f"{part}_top1"], line[f"{part}_loss"] = measured(body(rows), labels, weights, bias)
             line["validation_rows"] = len(y_validation)
             found.append(line)
+            row = [pair for pair in found if pair["lambda2_share"] == share]
+            if all(over(row, better, LAST) for better in RULES.values()):
+                break
             began = time.process_time()
     return found
 
 
-def by_top1(pairs: list[Row]) -> Row:
-    return max(pairs, key=lambda pair: (pair["validation_top1"], -pair["validation_loss"]))
+Rule = Callable[[Row], tuple[float, float]]  # a pair's place in the order of preference: the largest is chosen
+
+RULES: dict[str, Rule] = {
+    "top1": lambda pair: (pair["validation_top1"], -pair["validation_loss"]),
+    "log-loss": lambda pair: (-pair["validation_loss"], pair["validation_top1"]),
+}
 
 
-def by_loss(pairs: list[Row]) -> Row:
-    return min(pairs, key=lambda pair: pair["validation_loss"])
+def over(row: list[Row], rule: Rule, patience: int) -> bool:
+    """Whether the last `patience` pairs are no better than the best before them."""
+    return len(row) > patience and max(map(rule, row[:-patience])) >= max(map(rule, row[-patience:]))
 
 
-def within_error(pairs: list[Row]) -> Row:
-    """Of the pairs whose accuracy is within one standard error of the best, that of least log-loss."""
-    best = by_top1(pairs)
-    share = best["validation_top1"]
-    error = (share * (1 - share) / best["validation_rows"]) ** 0.5
-    return by_loss([pair for pair in pairs if pair["validation_top1"] >= share - error])
+def walked(row: list[Row], rule: Rule, patience: int) -> list[Row]:
+    """The pairs of a row that are solved until it is over."""
+    for end in range(1, len(row)):
+        if over(row[:end], rule, patience):
+            return row[:end]
+    return row
 
 
-RULES: dict[str, Callable[[list[Row]], Row]] = {"top1": by_top1, "log-loss": by_loss, "within error": within_error}
-
-
-def grids(pairs: list[Row]) -> dict[str, list[Row]]:
-    """The same pairs as shorter or coarser paths."""
-    zero = [pair for pair in pairs if pair["lambda2_share"] == 0]
-    last = max(DEFAULT)
-    return {
-        "default": [pair for pair in zero if pair["step"] in DEFAULT],
-        "twice as fine": [pair for pair in zero if pair["step"] <= last],
-        "longer": [pair for pair in zero if pair["step"] % 2 == 1],
-        "with lambda2": [pair for pair in pairs if pair["step"] in DEFAULT],
-    }
+def grids(pairs: list[Row], rule: Rule) -> dict[str, list[Row]]:
+    """What is solved of several paths and grids."""
+    shares = dict.fromkeys(pair["lambda2_share"] for pair in pairs)
+    fine = {share: [p for p in pairs if p["lambda2_share"] == share] for share in shares}
+    coarse = {share: walked([p for p in row if p["step"] in DEFAULT], rule, PATIENCE) for share, row in fine.items()}
+    found = {f"halves, {share:g}": row for share, row in coarse.items()}
+    found["finer, 0"] = walked([p for p in fine[0.0] if p["step"] <= max(DEFAULT)], rule, 2 * PATIENCE)
+    found["halves, all"] = [pair for row in coarse.values() for pair in row]
+    return found
 
 
 def report(cases: dict[Case, list[Row]]) -> str:
     """What each grid and rule loses on test rows against the best pair of all, per set and number of classes."""
     lines = [
-        f"{'set':12} {'classes':>7} {'grid':14} {'rule':13} {'top-1 lost':>10} {'loss lost':>9} {'rank':>6} {'step':>6}"
+        f"{'set':12} {'classes':>7} {'lambda1, lambda2':18} {'rule':9} {'top-1 lost':>10} {'loss lost':>9} {'rank':>6} "
+        f"{'step':>6} {'time':>6}"
     ]
     for source, n_classes in dict.fromkeys((case.source, case.n_classes) for case in cases):
         of = [pairs for case, pairs in cases.items() if (case.source, case.n_classes) == (source, n_classes)]
-        for name in grids(of[0]):
-            for rule, choose in RULES.items():
-                taken = [choose(grids(pairs)[name]) for pairs in of]
-                top1 = [
-                    max(p["test_top1"] for p in pairs) - one["test_top1"] for pairs, one in zip(of, taken, strict=True)
-                ]
-                loss = [
-                    one["test_loss"] - min(p["test_loss"] for p in pairs) for pairs, one in zip(of, taken, strict=True)
-                ]
+        for rule, better in RULES.items():
+            for name in grids(of[0], better):
+                every = [lost(pairs, grids(pairs, better)[name], better) for pairs in of]
+                top1, loss, rank, step, seconds = np.mean(every, axis=0)
                 lines.append(
-                    f"{source:12} {n_classes:7} {name:14} {rule:13} {100 * np.mean(top1):10.2f} {np.mean(loss):9.4f} "
-                    f"{np.mean([one['rank'] for one in taken]):6.1f} {np.mean([one['step'] for one in taken]):6.1f}"
+                    f"{source:12} {n_classes:7} {name:18} {rule:9} {100 * top1:10.2f} {loss:9.4f} {rank:6.1f} "
+                    f"{step:6.1f} {seconds:6.0%}"
                 )
     return "\n".join(lines)
+
+
+def lost(pairs: list[Row], solved: list[Row], rule: Rule) -> tuple[float, float, float, float, float]:
+    """Accuracy and log-loss lost, rank, step, and share of the time of all pairs."""
+    one = max(solved, key=rule)
+    accuracy = max(pair["test_top1"] for pair in pairs) - one["test_top1"]
+    loss = one["test_loss"] - min(pair["test_loss"] for pair in pairs)
+    time_share = sum(pair["seconds"] for pair in solved) / sum(pair["seconds"] for pair in pairs)
+    return accuracy, loss, one["rank"], one["step"], time_share
 
 
 def main() -> None:
@@ -137,8 +150,8 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS))
     parser.add_argument("--classes", nargs="+", type=int, default=[10, 50, 200])
     parser.add_argument("--samples", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--lambda2", nargs="+", type=float, default=[0.0, 0.001, 0.1])
-    parser.add_argument("--steps", type=int, default=24)
+    parser.add_argument("--lambda2", nargs="+", type=float, default=[0.0, 0.01, 0.1])
+    parser.add_argument("--steps", type=int, default=28)
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     cases: dict[Case, list[Row]] = {}
