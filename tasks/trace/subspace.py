@@ -2,7 +2,7 @@
 
 An iteration passes over the rows once, for the gradient G. The basis is made anew from the left singular vectors of W,
 those that G turns them to, and those along which G is steeper than lambda1; on it the problem is small
-(`tasks.trace.subspace_core`) and its projections are kept. It ends with the same certificate as rank-one descent.
+(`tasks.trace.core_search`) and its projections are kept. It ends with the same certificate as rank-one descent.
 Related: block Frank-Wolfe with fully corrective steps (Allen-Zhu et al. 2017), active subspace selection (Hsieh &
 Olsen 2014), LOBPCG (Knyazev 2001), from which keeping the last basis' directions is taken.
 """
@@ -10,32 +10,36 @@ Olsen 2014), LOBPCG (Knyazev 2001), from which keeping the last basis' direction
 from __future__ import annotations
 
 import numpy as np
+from scipy import linalg
 
 from tasks.rows.base import Array
 from tasks.trace.balance import log_shares
-from tasks.trace.certificate import balanced_sums, certify, gap_of, relative
-from tasks.trace.objective import CUT, factors_of, no_factors, penalty_of
+from tasks.trace.certificate import certify, gap_of, relative
+from tasks.trace.core_search import Coordinates, CoreSearch
+from tasks.trace.objective import factors_of, no_factors, penalty_of
 from tasks.trace.point import Basis, Point
-from tasks.trace.risk import LocalRisk, Risk, RiskSums
-from tasks.trace.singular import thin_svd, values_above
+from tasks.trace.risk import LocalRisk, Risk, project
+from tasks.trace.singular import thin_svd
 from tasks.trace.solution import Factors, Penalty, Record, Solution, SolverParams, Watch
-from tasks.trace.subspace_core import CoreSearch
-from tasks.trace.subspace_model import BLEND, Curvature
 
-SAMPLE_ROWS, LEAST_ROWS, SAMPLE_CELLS = 4096, 512, 1 << 27  # rows of the model; fewer where they are wide
+SAMPLE_ROWS, LEAST_ROWS, SAMPLE_CELLS = 4096, 512, 1 << 24  # rows of the model; fewer where they are wide
 NEW_MOST = 64  # columns that join beside the turns of W, at most
 WHOLE = 0.6  # of the features: a basis of more columns is all of them
 FIRST, SHARE, LAST = 0.05, 0.2, 0.3  # tolerances of the restricted problems: the first, of the gap, of the goal
-CORE_STEPS = 40
+CORE_STEPS = 150
+KEEP = True
 STUCK = 3  # iterations in a row without descent, after which floats allow no more
 NEARLY = 0.95  # of lambda1: directions as steep as this may join
 
 
-def subspace_newton(
+def subspace_descent(
     risk: Risk, penalty: Penalty, params: SolverParams, bias: bool, start: Point | None, watch: Watch
 ) -> Solution:
     """Minimise J over a small basis that follows the gradient; see `Solver`."""
     return _Search(risk, penalty, params, watch).run(start, bias)
+
+
+subspace_newton = subspace_descent  # the name that callers know
 
 
 class _Search:
@@ -45,11 +49,11 @@ class _Search:
         self.risk, self.penalty, self.params, self.watch = risk, penalty, params, watch
         self.history: list[Record] = []
         self.iterations = self.restricted = self.evaluations = self.stuck = 0
-        self.best, self.step, self.tightness = float("inf"), 1.0, 1.0
+        self.best, self.curvature, self.tightness = float("inf"), 0.0, 1.0
         self.sample: LocalRisk | None = None
         self.mean: Array | None = None
         self.last: Array | None = None
-        self.noise = 1e-7 if getattr(risk, "dtype", np.float32) == np.float32 else 1e-15
+        self.noise = 3e-8 if getattr(risk, "dtype", np.float32) == np.float32 else 1e-15
 
     def run(self, start: Point | None, bias: bool) -> Solution:
         point, factors = self.begin(start, bias)
@@ -93,16 +97,17 @@ class _Search:
     def improve(self, point: Point, factors: Factors, smooth: Array, gap: float) -> tuple[Point, Factors]:
         columns = self.columns(factors, smooth)
         point = self.on_basis(columns, factors, point.bias)
-        curvature = self.curvature(point)
         goal = LAST * self.params.gap * self.tightness
         tolerance = FIRST if not factors.rank else max(goal, SHARE * gap)
         if columns.shape[1] >= columns.shape[0]:
             tolerance = goal
-        found = CoreSearch(self.risk, self.penalty, curvature, self.noise).run(point, tolerance, CORE_STEPS)
+        coordinates, longest = self.coordinates(point)
+        search = CoreSearch(self.risk, self.penalty, coordinates, longest, self.curvature)
+        found = search.run(point, max(goal, tolerance), CORE_STEPS)
         self.restricted += 1
         self.evaluations += found.evaluations
-        self.step = found.step
-        return found.core.point, factors_of(found.core.point)
+        self.curvature = found.curvature
+        return found.point, factors_of(found.point)
 
     def columns(self, factors: Factors, smooth: Array) -> Array:
         """Orthonormal (n_features, size): W's vectors, the turns that G gives them, and what is steep beside them."""
@@ -114,7 +119,7 @@ class _Search:
         if not factors.rank:
             count = int(np.count_nonzero(values > self.penalty.lambda1))
         parts = [u, turns, steep_u[:, :count]]
-        if self.last is not None:
+        if self.last is not None and KEEP:
             parts.append(self.last)
         self.last = u
         columns = _orthonormal(parts)
@@ -122,14 +127,20 @@ class _Search:
             return np.eye(columns.shape[0])
         return columns
 
-    def curvature(self, point: Point) -> Curvature:
+    def coordinates(self, point: Point) -> tuple[Coordinates, float]:
+        """Those of the search, and the longest direction of the rows' projections, squared."""
         if self.sample is None:
             rows = max(LEAST_ROWS, min(SAMPLE_ROWS, SAMPLE_CELLS // max(1, self.risk.n_features)))
             self.sample = self.risk.sample(rows)
             self.mean = self.risk.mean() if point.bias is not None else None
-        blend = BLEND if self.sample.n_rows < self.risk.n_rows else 1.0
-        mean = None if self.mean is None else point.basis.columns.T.astype(np.float64) @ self.mean
-        return Curvature(self.sample, point, mean, blend, 2 * self.penalty.lambda2)
+        projected = np.asarray(project(self.sample.rows, point.basis, self.sample.dtype), np.float64)
+        moments = projected.T @ projected / max(1, len(projected))
+        if self.mean is None:
+            return Coordinates(point.basis), _largest(moments)
+        centre = projected.mean(axis=0)
+        longest = _largest(moments - np.outer(centre, centre)) or 1.0
+        mean = point.basis.columns.T.astype(np.float64) @ self.mean
+        return Coordinates(point.basis, mean, float(np.sqrt(longest))), longest
 
     def note(self, point: Point, factors: Factors, objective: float, gap: float) -> None:
         record = {
@@ -138,7 +149,7 @@ class _Search:
             "gap": gap,
             "rank": float(factors.rank),
             "atoms": float(point.basis.rank),
-            "step": self.step,
+            "step": 1 / self.curvature if self.curvature else 0.0,
             "restricted": float(self.restricted),
             "evaluations": float(self.evaluations),
         }
@@ -174,3 +185,8 @@ def _orthonormal(parts: list[Array]) -> Array:
         u, values, _ = thin_svd(rest)
         columns = np.hstack([columns, u[:, values > 1e-4]])
     return columns
+
+
+def _largest(matrix: Array) -> float:
+    """Largest eigenvalue of a positive semidefinite matrix; 0 of an empty one."""
+    return max(0.0, float(linalg.eigvalsh(matrix, check_finite=False)[-1])) if matrix.size else 0.0
