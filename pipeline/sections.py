@@ -243,8 +243,9 @@ class TraceNorm(Learner):
         None, gt=0, description="the conditions (C1) and (C2) up to this number, as in the paper, in place of `gap`"
     )
     max_iterations: int = Field(200, ge=1, description="passes over the training rows for a pair at most")
-    solver: Literal["subspace", "r1d"] = Field(
-        "subspace", description='block subspaces with Newton steps, or ("r1d", the paper) one atom at a time'
+    solver: Literal["subspace", "r1d", "r1d-paper"] = Field(
+        "subspace",
+        description='a small basis that follows the gradient; "r1d": rank-one descent, several atoms a pass; or one',
     )
     bias: bool = Field(True, description="a constant per class, not penalised; false is the paper's")
 

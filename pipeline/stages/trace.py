@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 from pipeline.config import TraceNorm
@@ -16,15 +17,20 @@ from tasks.digest import digest_text
 from tasks.io import Block
 from tasks.models.factored import trace_norm_model
 from tasks.sums import FAN_IN
-from tasks.trace.atom_descent import atom_descent
+from tasks.trace.atom_descent import DescentParams, atom_descent
 from tasks.trace.certificate import lambda1_max
 from tasks.trace.reg_path import geometric, grid
 from tasks.trace.risk import SLICE_CELLS
 from tasks.trace.solution import Penalty, Solver, SolverParams
-from tasks.trace.subspace import subspace_newton
+from tasks.trace.subspace import subspace_descent
 
 FLOAT, DOUBLE = 4, 8  # bytes
-SOLVERS: dict[str, Solver] = {"subspace": subspace_newton, "r1d": atom_descent}
+PAPER = DescentParams(atoms_per_pass=1, restricted_every=1, proximal=False)
+SOLVERS: dict[str, Solver] = {
+    "subspace": subspace_descent,
+    "r1d": atom_descent,
+    "r1d-paper": partial(atom_descent, how=PAPER),
+}
 MOST_RECORDS = 2000  # of iterations that DONE.json keeps of all pairs; beyond that only the chosen pair's
 
 
