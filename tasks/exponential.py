@@ -1,72 +1,144 @@
-"""Exponentials of a row of scores at the speed of memory: what a softmax of many classes needs, in float32.
+"""Exponentials, logarithms, maxima and sums over a row, as loops that compilers turn into vector instructions.
 
-Every step is written out in float32 and every sum in a fixed order, so compilers vectorise it and the bits are the same
-whatever the width of the vectors.
+Neither calls of library functions nor sums in one order vectorise, and numba is not allowed to reorder sums. So e^x of
+float32 and log of float64 are polynomials here (reduction in two parts after Cody & Waite 1980, the coefficients of
+Cephes' expf, the series of artanh), and a row is summed in LANES interleaved parts: an order as fixed as any.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numba
 import numpy as np
 
 from tasks.rows.base import Array
 
-LOWEST = np.float32(-87.0)  # below it e^x is taken for e^-87 = 1.6e-38, the end of float32's full precision
-LOG2_E = np.float32(1.44269504)
-LN2_HIGH, LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)  # their sum is log 2; n x HIGH is exact
-HALF, ONE = np.float32(0.5), np.float32(1.0)
-# (e^r - 1 - r) / r^2 for |r| <= log(2) / 2, highest power first (Moshier, Cephes library, expf)
-C5, C4, C3 = np.float32(1.9875691500e-4), np.float32(1.3981999507e-3), np.float32(8.3334519073e-3)
-C2, C1, C0 = np.float32(4.1665795894e-2), np.float32(1.6666665459e-1), np.float32(5.0000001201e-1)
-BIAS, MANTISSA = np.int32(127), np.int32(23)  # of a float32's exponent; bits behind it
+LANES = 32  # parts of a row that are summed beside each other
+
+LOG2_E = np.float32(1.4426950408889634)
+ROUNDER = np.float32(12582912.0)  # 1.5 x 2^23: what is added to it loses its fraction
+LN2_HIGH = np.float32(0.693359375)  # ln 2 in two parts: the first has so few bits that its products are exact
+LN2_LOW = np.float32(-2.12194440e-4)
+LOWEST = np.float32(-87.0)  # e^x is nearly the smallest normal float32
+ONE = np.float32(1.0)
+E7, E6, E5, E4, E3, E2 = (
+    np.float32(c)
+    for c in (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
+)
+
+LN2 = 0.6931471805599453
+SQRT2 = 1.4142135623730951
+MANTISSA, EXPONENT_OF_ONE = np.int64((1 << 52) - 1), np.int64(1023 << 52)
 
 
 @numba.njit(cache=True, nogil=True)
-def lowered_powers(row: Array, highest: float, out: Array) -> None:
-    """out[c] = e^(row[c] - highest), within 2e-7 of it relatively, where the difference is above LOWEST.
+def lower_and_raise32(row: Array, highest: float, lowered: Array, turns: Array, turn_bits: Array, bits: Array) -> None:
+    """row <- e^(row - highest), lowered <- row - highest; float32, at most 1 unit in the last place off down to -87.
 
-    row, out  (n,) float32, finite; may be the same; highest: float32, at least as large as all of row
+    row, lowered  (n,) float32, row <= highest; what is below -87 counts as -87, so that e^x stays normal
+    turns         (n,) float32, and turn_bits the same memory as int32: room for x / ln 2
+    bits          (n,) int32: the same memory as row
     """
     for c in range(row.size):
         x = row[c] - highest
-        x = x if x > LOWEST else LOWEST
-        n = np.floor(x * LOG2_E + HALF)
-        r = x - n * LN2_HIGH
-        r = r - n * LN2_LOW
-        p = ((((C5 * r + C4) * r + C3) * r + C2) * r + C1) * r + C0
-        p = p * r * r + r + ONE
-        power = np.int32((np.int32(n) + BIAS) << MANTISSA)  # the bits of 2^n
-        out[c] = p * power.view(np.float32)
+        x = LOWEST if x < LOWEST else x  # and not the other way round: what is not a number stays so
+        lowered[c] = x
+        turns[c] = x * LOG2_E + ROUNDER
+    for c in range(row.size):
+        whole = turns[c] - ROUNDER
+        r = (lowered[c] - whole * LN2_HIGH) - whole * LN2_LOW
+        series = ((((E7 * r + E6) * r + E5) * r + E4) * r + E3) * r + E2
+        row[c] = (series * (r * r) + r) + ONE
+    for c in range(row.size):  # times 2^whole: the low bits of ROUNDER + whole are whole, those above leave the word
+        bits[c] = np.int32(bits[c] + np.int32(turn_bits[c] << 23))
 
 
 @numba.njit(cache=True, nogil=True)
-def sum_in_four(row: Array) -> float:
-    """The sum of row (n,) in float64: every fourth one together, then these four, then what was left over."""
-    a, b, c, d = 0.0, 0.0, 0.0, 0.0
-    whole = row.size - row.size % 4
-    for i in range(0, whole, 4):
-        a += np.float64(row[i])
-        b += np.float64(row[i + 1])
-        c += np.float64(row[i + 2])
-        d += np.float64(row[i + 3])
-    total = (a + b) + (c + d)
-    for i in range(whole, row.size):
-        total += np.float64(row[i])
-    return total
+def lower_and_raise64(row: Array, highest: float, lowered: Array) -> None:
+    """row <- e^(row - highest), lowered <- row - highest; float64, as exact as the library's exponential."""
+    for c in range(row.size):
+        lowered[c] = row[c] - highest
+        row[c] = np.exp(lowered[c])
 
 
 @numba.njit(cache=True, nogil=True)
-def largest(row: Array) -> float:
-    """The largest of row (n >= 1,), without NaN; in the dtype of the row."""
-    a, b, c, d = row[0], row[0], row[0], row[0]
-    whole = row.size - row.size % 4
-    for i in range(0, whole, 4):
-        a = row[i] if row[i] > a else a
-        b = row[i + 1] if row[i + 1] > b else b
-        c = row[i + 2] if row[i + 2] > c else c
-        d = row[i + 3] if row[i + 3] > d else d
-    for i in range(whole, row.size):
-        a = row[i] if row[i] > a else a
-    a = b if b > a else a
-    c = d if d > c else c
-    return c if c > a else a  # type: ignore[no-any-return]  # a number of the row
+def largest(row: Array, lanes: Array) -> Any:
+    """max(row), n >= 1. lanes (LANES,) in the dtype of the row: room"""
+    whole = row.size // LANES * LANES
+    for j in range(LANES):
+        lanes[j] = row[0]
+    for start in range(0, whole, LANES):
+        for j in range(LANES):
+            lanes[j] = row[start + j] if row[start + j] > lanes[j] else lanes[j]
+    for j in range(row.size - whole):
+        lanes[j] = row[whole + j] if row[whole + j] > lanes[j] else lanes[j]
+    half = LANES // 2
+    while half:
+        for j in range(half):
+            lanes[j] = lanes[j + half] if lanes[j + half] > lanes[j] else lanes[j]
+        half //= 2
+    return lanes[0]
+
+
+@numba.njit(cache=True, nogil=True)
+def total(row: Array, lanes: Array) -> Any:
+    """sum(row) in float64. lanes (LANES,) float64: room"""
+    whole = row.size // LANES * LANES
+    for j in range(LANES):
+        lanes[j] = 0.0
+    for start in range(0, whole, LANES):
+        for j in range(LANES):
+            lanes[j] += row[start + j]
+    for j in range(row.size - whole):
+        lanes[j] += row[whole + j]
+    return _gathered(lanes)
+
+
+@numba.njit(cache=True, nogil=True)
+def dot(left: Array, right: Array, lanes: Array) -> Any:
+    """left . right: products in their dtype, summed in float64. lanes (LANES,) float64: room"""
+    whole = left.size // LANES * LANES
+    for j in range(LANES):
+        lanes[j] = 0.0
+    for start in range(0, whole, LANES):
+        for j in range(LANES):
+            lanes[j] += left[start + j] * right[start + j]
+    for j in range(left.size - whole):
+        lanes[j] += left[whole + j] * right[whole + j]
+    return _gathered(lanes)
+
+
+@numba.njit(cache=True, nogil=True)
+def _gathered(lanes: Array) -> Any:
+    half = LANES // 2
+    while half:
+        for j in range(half):
+            lanes[j] += lanes[j + half]
+        half //= 2
+    return lanes[0]
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")  # a check for divisors of 0 would not vectorise
+def subtract_x_log_x(values: Array, fractions: Array, bits: Array, out: Array) -> None:
+    """out -= x log x for each x of values in [1e-300, 1]; to within 1e-15.
+
+    values (m,) float64, overwritten; fractions (m,) float64: room, and bits the same memory as int64; out (m,) float64
+    log x = e ln 2 + 2 artanh s, s = (f - 1) / (f + 1), for x = 2^e f with f in [1/sqrt 2, sqrt 2): |s| < 0.172.
+    """
+    for m in range(values.size):
+        fractions[m] = values[m]
+    for m in range(values.size):
+        exponent = np.float64((bits[m] >> 52) - 1023)
+        bits[m] = (bits[m] & MANTISSA) | EXPONENT_OF_ONE
+        out[m] -= values[m] * (exponent * LN2)
+    for m in range(values.size):
+        f = fractions[m]
+        halved = f > SQRT2
+        f = 0.5 * f if halved else f
+        s = (f - 1.0) / (f + 1.0)
+        q = s * s
+        series = (
+            (((((q * (1 / 17) + 1 / 15) * q + 1 / 13) * q + 1 / 11) * q + 1 / 9) * q + 1 / 7) * q + 1 / 5
+        ) * q + 1 / 3
+        out[m] -= values[m] * (2.0 * (s + s * q * series) + (LN2 if halved else 0.0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from tasks.exponential import largest, lowered_powers, sum_in_four
+from tasks.exponential import LANES, largest, lower_and_raise32, total
 from tasks.rows.base import Array
 
 
@@ -19,13 +19,16 @@ def softmax_parts(scores: Array, classes: Array, labels: Array, named: Array, ow
     named    (n_rows, top) float32, filled: probabilities of `classes`, NaN where there is none
     own      (n_rows,) float32, filled: natural logarithm of that of `labels`, NaN where there is none
     """
-    powers = np.empty(scores.shape[1], np.float32)
+    n_classes = scores.shape[1]
+    powers, lowered = np.empty(n_classes, np.float32), np.empty(n_classes, np.float32)
+    room, few, lanes = np.empty(n_classes, np.float32), np.empty(LANES, np.float32), np.empty(LANES)
     for i in range(scores.shape[0]):
         row = scores[i]
-        highest = largest(row)
-        lowered_powers(row, highest, powers)
-        total = sum_in_four(powers)
+        highest = largest(row, few)
+        powers[:] = row
+        lower_and_raise32(powers, highest, lowered, room, room.view(np.int32), powers.view(np.int32))
+        mass = total(powers, lanes)
         for j in range(classes.shape[1]):
             c = classes[i, j]
-            named[i, j] = np.exp(np.float64(row[c]) - highest) / total if c >= 0 else np.nan
-        own[i] = np.float64(row[labels[i]]) - highest - np.log(total) if labels[i] >= 0 else np.nan
+            named[i, j] = np.exp(np.float64(row[c]) - highest) / mass if c >= 0 else np.nan
+        own[i] = np.float64(row[labels[i]]) - highest - np.log(mass) if labels[i] >= 0 else np.nan

@@ -1,12 +1,12 @@
-"""Rows of scores to losses, residuals, entropies and curvature of the multinomial logistic loss."""
+"""Rows of scores to losses, residuals and entropies of the multinomial logistic loss."""
 
 from __future__ import annotations
 
 import numba
 import numpy as np
 
+from tasks.exponential import LANES, dot, largest, lower_and_raise32, lower_and_raise64, subtract_x_log_x, total
 from tasks.rows.base import Array
-from tasks.trace.exponential import LANES, dot, largest, lower_and_raise32, lower_and_raise64, subtract_x_log_x, total
 
 OWN, RAISED, OTHERS, TURNED = range(4)  # columns of what `_raise_rows` says of each row
 LEAST = 1e-300
@@ -31,14 +31,6 @@ def softmax_residuals(scores: Array, labels: Array, scale: Array, shrink: Array,
 def softmax_losses(scores: Array, labels: Array) -> float:
     """The sum over rows of logsumexp(s) - s_y. scores (n_rows, n_classes) float, overwritten; labels (n_rows,) int32"""
     return float(_losses(_raise_rows(scores, labels, False)))
-
-
-def softmax_probabilities(scores: Array) -> None:
-    """Scores (n_rows, n_classes) float, C order, to probabilities, in place."""
-    labels = np.zeros(len(scores), np.int32)
-    said = _raise_rows(scores, labels, False)
-    _scale_rows(scores, labels, said, np.ones(scores.shape[1]))
-    scores[:, 0] += 1
 
 
 def _raise_rows(scores: Array, labels: Array, turning: bool) -> Array:
@@ -133,14 +125,3 @@ def _add_entropies(said: Array, labels: Array, scale: Array, shrink: Array, entr
     for m in range(shrink.size):
         if shrink[m] > 0.0:
             entropies[m] -= shrink[m] * (np.log(shrink[m]) * in_log + apart)
-
-
-@numba.njit(cache=True, nogil=True)
-def turn_by_curvature(changes: Array, probabilities: Array) -> None:
-    """Each row v of changes becomes (diag p - p p') v. Both (n_rows, n_classes) in one dtype, C order."""
-    lanes = np.empty(LANES)
-    for i in range(changes.shape[0]):
-        row, p = changes[i], probabilities[i]
-        mean = row.dtype.type(dot(row, p, lanes))
-        for c in range(row.size):
-            row[c] = p[c] * (row[c] - mean)
