@@ -25,7 +25,7 @@ from tasks.trace.certificate import lambda1_max
 from tasks.trace.reg_path import geometric, grid, path
 from tasks.trace.risk import LocalRisk
 from tasks.trace.solution import SolverParams, unwatched
-from tasks.trace.subspace import subspace_newton
+from tasks.trace.subspace import subspace_descent
 from tests.bench.trace_norm_classes import SETS, Array, Case, Row, Rows, cases_of, read_case, write_csv
 
 KEPT = 10  # one row in so many of the training rows is for validation
@@ -66,7 +66,7 @@ def walk(case: Case, data: Path, shares2: Sequence[float], steps: int) -> list[R
     for share in shares2:
         pairs = grid(geometric(top * 0.5**0.5, 0.5**0.5, steps), [share * top**2])
         began = time.process_time()
-        for i, pair, solution in path(risk, pairs, SolverParams(), True, subspace_newton, unwatched):
+        for i, pair, solution in path(risk, pairs, SolverParams(), True, subspace_descent, unwatched):
             factors, bias = solution.factors, solution.bias
             weights = (factors.u * factors.theta) @ factors.v.T
             line: Row = {"set": case.source, "classes": case.n_classes, "sample": case.sample, "lambda2_share": share}
