@@ -55,8 +55,10 @@ def _raise_rows32(scores: Array, bits: Array, labels: Array, turning: bool, said
     few, lanes = np.empty(LANES, np.float32), np.empty(LANES)
     for i in range(scores.shape[0]):
         row, label = scores[i], labels[i]
-        lower_and_raise32(row, largest(row, few), lowered, room, turn_bits, bits[i])
-        said[i, OWN], said[i, RAISED] = lowered[label], row[label]
+        highest = largest(row, few)
+        said[i, OWN] = row[label] - highest  # not of `lowered`, which ends at -87
+        lower_and_raise32(row, highest, lowered, room, turn_bits, bits[i])
+        said[i, RAISED] = row[label]
         row[label] = 0
         said[i, OTHERS] = total(row, lanes)
         if turning:
