@@ -101,6 +101,10 @@ class Pool(Protocol):
         """Run each item; `expand(item, result)`, called here, gives further items; ends when none is left."""
         ...
 
+    def here(self) -> SerialPool:
+        """The serial twin: for calls so small that handing them out takes longer. Receipts and progress are shared."""
+        ...
+
 
 class PoolBase:
     """What both pools share: the scratch folder for published arrays, and where receipts go."""
@@ -109,6 +113,12 @@ class PoolBase:
         self.scratch, self.settings, self.progress = scratch, settings, progress
         self.receipts: list[Receipt] = []
         self._numbers = itertools.count()
+
+    def here(self) -> SerialPool:
+        """See `Pool.here`."""
+        twin = SerialPool(self.scratch, self.settings, self.progress)
+        twin.receipts = self.receipts
+        return twin
 
     @contextmanager
     def published(self, name: str, shared: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:

@@ -238,7 +238,7 @@ class TraceNorm(Learner):
     patience: int = Field(
         2, ge=0, description="values of lambda1 that are no better, after which weaker ones are not tried; 0: all are"
     )
-    gap: float = Field(1e-3, gt=0, lt=1, description="relative duality gap at which a pair is solved")
+    gap: float = Field(5e-3, gt=0, lt=1, description="relative duality gap at which a pair is solved")
     epsilon: float | None = Field(
         None, gt=0, description="the conditions (C1) and (C2) up to this number, as in the paper, in place of `gap`"
     )

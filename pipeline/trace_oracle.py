@@ -104,6 +104,7 @@ class PoolRisk:
         self.counts = rows.counts
         self._n_features, self._n_classes = rows.n_features, rows.counts.size
         self.spans = make_spans(self.blocks, rows.row_floats, self._n_classes)
+        self.near = pool.here() if len(self.spans) == 1 else pool  # for sums over projections, of which there are many
         self.log = AnswerLog(folder / "answers")
 
     @property
@@ -220,8 +221,9 @@ class PoolRisk:
         return digest_text(what, repr(columns), *(digest_arrays(array) for _, array in sorted(arrays.items())))
 
     def _sum(self, fn: Callable[..., Any], what: str, basis: Basis, *shared: Any) -> Any:
+        pool = self.pool if fn in (gradient_span, mean_span) else self.near
         travelling = Setting(self.fit, self.targets, Basis(basis.n_features, basis.groups, basis.kept))
-        return self.pool.sum(fn, self.spans, *shared, travelling, name=f"{what}_{self.name}{self.said}")
+        return pool.sum(fn, self.spans, *shared, travelling, name=f"{what}_{self.name}{self.said}")
 
 
 def arrays_of(at: Point | Direction) -> Arrays:
