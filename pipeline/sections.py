@@ -12,7 +12,7 @@ Sweep = Annotated[  # taken apart before the config is validated (pipeline/sweep
     Field(exclude=True, description='one for each value: `sweep = { bits = [12, 14] }` with `name = "h-{bits}"`'),
 ]
 MOST_COMPONENTS = 64  # unless a number is given
-AUTO_STEPS = 10  # values of lambda1 on a path whose length is not given
+AUTO_STEPS = 14  # values of lambda1 on a path whose length is not given
 OWN_ROWS = "x"  # the dataset's own rows
 
 
@@ -227,14 +227,14 @@ class TraceNorm(Learner):
     lambda1_steps: int | None = Field(
         None,
         ge=1,
-        description="values of lambda1, each `alpha` times the one before; default: 10 for auto, otherwise 1",
+        description="values of lambda1, each `alpha` times the one before; default: 14 for auto, otherwise 1",
     )
     lambda2: Annotated[float, Field(ge=0)] | Literal["auto"] = Field(
         "auto", description="weight of the squared Frobenius norm; auto: 0, of a path lambda1's largest squared"
     )
     lambda2_steps: int = Field(1, ge=1, description="values of lambda2, each `alpha` times the one before")
     alpha: float = Field(0.5, gt=0, lt=1, description="ratio of a path's neighbours; the validation rows choose")
-    choose: Literal["top1", "log-loss"] = Field("top1", description="of the validation rows, what picks the pair")
+    choose: Literal["top1", "log-loss"] = Field("log-loss", description="of the validation rows, what picks the pair")
     patience: int = Field(
         2, ge=0, description="values of lambda1 that are no better, after which weaker ones are not tried; 0: all are"
     )

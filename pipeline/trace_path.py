@@ -41,7 +41,7 @@ class PathState:
     factors, bias  of the best pair
     """
 
-    choose: str = "top1"
+    choose: str = "log-loss"
     records: list[PairRecord] = field(default_factory=list)
     history: list[list[Record]] = field(default_factory=list)
     point: Point | None = None
