@@ -44,9 +44,6 @@ def subspace_descent(
     return search.run(*search.begin(start, bias))
 
 
-subspace_newton = subspace_descent
-
-
 class _Search:
     """The state of one run."""
 

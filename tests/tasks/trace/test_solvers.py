@@ -9,11 +9,11 @@ from tasks.trace.atom_descent import atom_descent
 from tasks.trace.objective import weights_of
 from tasks.trace.reg_path import geometric, grid, path
 from tasks.trace.solution import Penalty, Solver, SolverParams, unwatched
-from tasks.trace.subspace import subspace_newton
+from tasks.trace.subspace import subspace_descent
 from tests.naive import trace as naive
 from tests.tasks.trace.problems import case, random_problem
 
-SOLVERS: dict[str, Solver] = {"r1d": atom_descent, "subspace": subspace_newton}
+SOLVERS: dict[str, Solver] = {"r1d": atom_descent, "subspace": subspace_descent}
 TIGHT = SolverParams(gap=1e-7, max_iterations=400)
 
 
