@@ -221,7 +221,7 @@ class TraceNorm(Learner):
     """Multinomial logistic regression with a penalty on the trace norm of the weights (Harchaoui et al.)."""
 
     kind: Literal["trace-norm"]
-    lambda1: Annotated[float, Field(ge=0)] | Literal["auto"] = Field(
+    lambda1: Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["auto"] = Field(
         "auto", description="weight of the trace norm, the largest of the path; auto: `alpha` times that of W = 0"
     )
     lambda1_steps: int | None = Field(
@@ -229,7 +229,7 @@ class TraceNorm(Learner):
         ge=1,
         description="values of lambda1, each `alpha` times the one before; default: 14 for auto, otherwise 1",
     )
-    lambda2: Annotated[float, Field(ge=0)] | Literal["auto"] = Field(
+    lambda2: Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["auto"] = Field(
         "auto", description="weight of the squared Frobenius norm; auto: 0, of a path lambda1's largest squared"
     )
     lambda2_steps: int = Field(1, ge=1, description="values of lambda2, each `alpha` times the one before")
@@ -240,7 +240,10 @@ class TraceNorm(Learner):
     )
     gap: float = Field(5e-3, gt=0, lt=1, description="relative duality gap at which a pair is solved")
     epsilon: float | None = Field(
-        None, gt=0, description="the conditions (C1) and (C2) up to this number, as in the paper, in place of `gap`"
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description="the conditions (C1) and (C2) up to this number, as in the paper, in place of `gap`",
     )
     max_iterations: int = Field(200, ge=1, description="passes over the training rows for a pair at most")
     solver: Literal["subspace", "r1d", "r1d-paper"] = Field(

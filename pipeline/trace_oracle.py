@@ -61,7 +61,7 @@ class AnswerLog:
         path = self.folder / f"{self.number:06d}.npz"
         self.number += 1
         kept = load_kept(path)
-        if kept is not None and str(kept.pop("question")) == question:
+        if kept is not None and str(kept.pop("question", "")) == question:
             self.bytes += sum(array.nbytes for array in kept.values())
             return kept
         found = answer()
@@ -124,7 +124,7 @@ class PoolRisk:
         plain = np.ascontiguousarray(columns, np.float32)
         token = digest_arrays(plain)
         path = self._columns(token)
-        if not path.exists():
+        if self.known_group(token, plain.shape[1]) is None:  # or what an interrupted attempt left is damaged
             spare = beside(path)
             with disk_room(str(path), plain.nbytes):
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -137,7 +137,7 @@ class PoolRisk:
         path = self._columns(token)
         try:
             whole = digest_arrays(np.load(path, allow_pickle=False)) == token
-        except (OSError, ValueError):
+        except (OSError, ValueError, EOFError):
             return None
         return Group(token, str(path), size) if whole else None
 

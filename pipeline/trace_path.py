@@ -130,7 +130,7 @@ class TracePath:
         state.point = solution.point
         if state.best == len(state.records) - 1:
             state.factors, state.bias = solution.factors, solution.bias
-        save_state(self.folder / STATE, state)
+        save_state(self.folder / STATE, state, self.risk.fit)
         self.risk.log.forget()
         self.risk.forget_columns(solution.point.basis)
         self.event("pair", model=self.risk.name, pair=len(state.records) - 1, **record)
@@ -146,13 +146,13 @@ class _Watch:
         """The next iterations are of this pair."""
         self.pair, self.started = pair, time.perf_counter()
         self.walked.risk.log.begin(f"pair-{pair}")
-        self._say(f"p{pair:02d}")
+        self._say(f"pair{pair:02d}")
 
     def __call__(self, record: Record) -> None:
         seconds = round(time.perf_counter() - self.started, 3)
         self.walked.event("iteration", model=self.walked.risk.name, pair=self.pair, **record, seconds=seconds)
         relative = record["gap"] / max(record["objective"], 1e-300)
-        self._say(f"p{self.pair:02d}_gap{relative:.6f}_rank{int(record['rank'])}")
+        self._say(f"pair{self.pair:02d}_relgap{relative:.6f}_rank{int(record['rank'])}")
 
     def _say(self, text: str) -> None:
         self.walked.risk.said = f"_{text}"
@@ -179,7 +179,7 @@ def record_of(penalty: Penalty, solution: Solution, found: Validation) -> PairRe
 STATE = "path.npz"
 
 
-def save_state(file: Path, state: PathState) -> None:
+def save_state(file: Path, state: PathState, fit: str) -> None:
     """One file, whole or not at all; the columns of the point's basis lie beside it."""
     point, factors = state.point, state.factors
     arrays: dict[str, Array] = {}
@@ -190,16 +190,16 @@ def save_state(file: Path, state: PathState) -> None:
     if factors is not None:
         arrays |= {"u": factors.u, "theta": factors.theta, "v": factors.v}
         arrays |= {} if state.bias is None else {"bias": state.bias}
-    text = json.dumps({"records": state.records, "history": state.history, "groups": groups})
-    keep(file, {**arrays, "state": np.array(text)})
+    said = {"fit": fit, "records": state.records, "history": state.history, "groups": groups}
+    keep(file, {**arrays, "state": np.array(json.dumps(said))})
 
 
 def load_state(file: Path, risk: PoolRisk, choose: str) -> PathState:
-    """Empty when there is none, or when it or a column's file is not what was written."""
+    """Empty when there is none of this fit, or when it or a column's file is not what was written."""
     kept = load_kept(file)
-    if kept is None:
+    said = json.loads(str(kept["state"])) if kept is not None and "state" in kept else {}
+    if kept is None or said.get("fit") != risk.fit:
         return PathState(choose)
-    said = json.loads(str(kept["state"]))
     groups = [(risk.known_group(token, size), tuple(columns)) for token, size, columns in said["groups"]]
     found = [group for group, _ in groups if group is not None]
     if len(found) < len(groups):

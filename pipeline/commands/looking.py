@@ -105,7 +105,8 @@ def summary_of_folder(folder: RunFolder) -> RunSummary:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         what = f"it is no metrics.json of ours ({type(error).__name__}: {error})"
         raise RunFormat(what, str(place), again) from None
-    return RunSummary(folder.path.name, models, n_classes, left_out=left_out, tables=tables)
+    findings = [str(text) for text in metrics.get("findings", ())]
+    return RunSummary(folder.path.name, models, n_classes, left_out=left_out, tables=tables, findings=findings)
 
 
 def status(run: Path, *, runs: Path | None = None, as_json: bool = False) -> dict[str, Any]:

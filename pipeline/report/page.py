@@ -68,7 +68,11 @@ def render(run: RunSummary, plots: Sequence[Plot], folder: str) -> str:
         details=details_of(run),
         figures=figures,
         folder=folder,
-        lists=[("Lost", _cut(run.lost)), ("Warnings", _cut(run.warnings)), ("Notes", _cut(run.notes))],
+        lists=[
+            ("Lost", _cut(run.lost)),
+            ("Warnings", _cut([*run.warnings, *run.findings])),
+            ("Notes", _cut(run.notes)),
+        ],
         seconds=seconds,
     )
 

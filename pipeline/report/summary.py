@@ -48,6 +48,7 @@ class RunSummary:
     details      per model: worst_classes, confused_pairs, top_k of `Scores.detail()`; of some learners also
                  spectrum [singular value], path [numbers of a pair of lambdas], history [numbers of an iteration]
     notes, warnings, lost    what to know, what is doubtful, what could not be done
+    findings     what training has come to that is doubtful: said below the table, too
     lines        models that differ in one number; retrievals  precision and recall per threshold, by name
     repeats      retrievals that differ in the seed at most; tables  of what has no place in that of models
     compressions  models that differ only in being trained or tested on codes
@@ -65,6 +66,7 @@ class RunSummary:
     details: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     notes: Sequence[str] = ()
     warnings: Sequence[str] = ()
+    findings: Sequence[str] = ()
     lost: Sequence[str] = ()
     left_out: Sequence[str] = ()
     lines: Sequence[Line] = ()

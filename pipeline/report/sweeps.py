@@ -69,10 +69,15 @@ def lines_of(run: RunConfig) -> list[Line]:
         parts: dict[tuple[Any, ...], list[tuple[str, float]]] = {}
         for name, one in members:
             parts.setdefault(tuple(one[other] for other in others), []).append((name, float(one[key])))
+        drawn: list[Line] = []
         for values, found in parts.items():
             label = ", ".join([system, *(f"{_short(o)} {value}" for o, value in zip(others, values, strict=True))])
             by_value = {x: tuple(name for name, at in found if at == x) for x in sorted({at for _, at in found})}
-            lines.append(Line(label, _short(key), by_value))
+            drawn.append(Line(label, _short(key), by_value))
+        if any(
+            len(line.names) > 1 for line in drawn
+        ):  # points alone, of models that differ in this and that, say nothing
+            lines += drawn
     return lines
 
 

@@ -97,11 +97,11 @@ def legend(run: RunSummary) -> str:
 
 
 def footnotes(run: RunSummary) -> list[str]:
-    """Below the table: the mark, and the models that are not in it."""
+    """Below the table: the mark, the models that are not in it, and what is doubtful of those that are."""
     text = legend(run)
     mark = f"{MARK} " if non_dominated(run.models) else ""
     missing = [f"not trained (left out): {', '.join(map(printable, run.left_out))}"] if run.left_out else []
-    return [*([mark + text] if text else []), *missing]
+    return [*([mark + text] if text else []), *missing, *(f"warning: {printable(text)}" for text in run.findings)]
 
 
 def rich_table(run: RunSummary, columns: Sequence[Column]) -> Table:

@@ -100,6 +100,7 @@ class PublishStage(Stage):
         results |= {key: numbers_by_name(steps, work) for key, steps in found.items() if steps}
         details = listed(summary.details)
         results |= {"details": details} if details else {}
+        results |= {"findings": list(summary.findings)} if summary.findings else {}
         results |= {"tables": [table.as_json() for table in summary.tables]} if summary.tables else {}
         write_json(run_folder / METRICS, {**results, MADE_FROM: self._made_from(work)})
         pages = write_report(run_folder / PAGE, summary)
@@ -231,6 +232,9 @@ def summary_of(config: RunConfig, work: Work, asked: Asked) -> RunSummary:
         details=model_details(config, rows, work),
         notes=[note.text for note in known if note.level == "info"],
         warnings=[f"{note.code}: {note.text}" for note in known if note.level == "warning"],
+        findings=[
+            text for one in config.train for text in work.inputs[train_step(one.name)].results.get("findings", ())
+        ],
         left_out=asked.left_out,
         lines=lines_of(config),
         retrievals={one.name: work.inputs[retrieve_step(one.name)].results["curve"] for one in config.retrieve},

@@ -91,7 +91,7 @@ class TraceNormStage(TrainStage):
         dataset, learner = work.dataset, self.learner
         blocks, counts = work.train_blocks(learner.rows), class_counts(dataset)
         rows = TrainingRows(blocks, dataset.path, counts, self.n_features, self.row_floats, learner.name)
-        return PoolRisk(work.pool, rows, digest_text(str(work.folder)), work.folder / "progress")
+        return PoolRisk(work.pool, rows, digest_text(work.folder.name, dataset.digest), work.folder / "progress")
 
     def _made(self, work: Work, state: PathState, largest: float, seconds: float) -> Made:
         best = state.best
@@ -112,6 +112,7 @@ class TraceNormStage(TrainStage):
             **numbers,
             "iterations": record["iterations"],
             "restricted": record["restricted"],
+            "findings": findings_of(self.learner, state, largest),
             "spectrum": certificate["spectrum"],
             "path": chosen,
             "history": history_of(state),
@@ -183,3 +184,23 @@ def history_of(state: PathState) -> list[dict[str, Any]]:
     if len(every) <= MOST_RECORDS:
         return every
     return [record for record in every if record["pair"] == state.best][:MOST_RECORDS]
+
+
+def findings_of(learner: TraceNorm, state: PathState, largest: float) -> list[str]:
+    """What is doubtful of the pair that was chosen, for whoever reads the results."""
+    best, found = state.best, []
+    record = state.records[best]
+    if not record["converged"]:
+        asked = f"gap {learner.gap:g}" if learner.epsilon is None else f"epsilon {learner.epsilon:g}"
+        why = "max_iterations" if record["iterations"] >= learner.max_iterations else "float32"
+        reached = f"relative gap {record['relative_gap']:.3g}, C1 {record['c1']:.3g}, C2 {record['c2']:.3g}"
+        found.append(f"NotConverged: {learner.name}: {asked} was not reached: {reached}; ended by {why}")
+    row = [entry for entry in state.records if entry["row"] == record["row"]]
+    if not record["rank"]:
+        least = f"lambda1 {record['lambda1']:.3g}, and no weights are best from {largest:.3g} on"
+        found.append(f"ZeroWeights: {learner.name}: all weights are 0: {least}")
+    elif record["rows"] and len(row) == learner.n_lambda1 > 1 and row[-1] is record:
+        found.append(
+            f"PathEnd: {learner.name}: the last lambda1 of the path was best: more lambda1_steps may be better"
+        )
+    return found

@@ -179,5 +179,10 @@ def test_columns_lie_in_the_folder_until_no_basis_names_them(risk: PoolRisk) -> 
     known = risk.known_group(kept.groups[0].token, 2)
     assert known is not None
     assert (known.columns == kept.groups[0].columns).all()
-    Path(str(known.source)).write_bytes(b"damaged")
-    assert risk.known_group(known.token, 2) is None
+    known_columns = np.array(known.columns)
+    for damage in (b"damaged", Path(str(known.source)).read_bytes()[:-1], b""):
+        Path(str(known.source)).write_bytes(damage)
+        assert risk.known_group(known.token, 2) is None
+        again = risk.group(known_columns)
+        assert again.token == known.token
+        assert (again.columns == known_columns).all()
