@@ -1,7 +1,7 @@
 """What picks the penalties of trace norm best: paths solved in memory, every pair measured on validation and test rows.
 
     python tests/bench/trace_norm_choice.py SHARED/data FOLDER [--sets tiny tiny-sift clinc-dense]
-        [--classes 10 50 200] [--samples 0 1 2] [--lambda2 0 0.01 0.1] [--steps 28]
+        [--classes 10 50 200] [--samples 0 1 2] [--lambda2 0 0.01] [--steps 28]
 
 The classes are those of trace_norm_classes.py. lambda1 falls by the root of a half from lambda1_max; lambda2 is given
 in shares of lambda1_max squared (the scale that `lambda2 = "auto"` uses). A row of one lambda2 ends where neither the
@@ -29,7 +29,7 @@ from tasks.trace.subspace import subspace_descent
 from tests.bench.trace_norm_classes import SETS, Array, Case, Row, Rows, cases_of, read_case, write_csv
 
 KEPT = 10  # one row in so many of the training rows is for validation
-DEFAULT = range(1, 20, 2)  # of the steps: lambda1 by halves, ten of them
+DEFAULT = range(1, 28, 2)  # of the steps: lambda1 by halves, fourteen of them
 PATIENCE = 2  # of these without a better one, after which a row ends; twice as many of finer steps
 LAST = 6  # steps without a better one by any rule
 
@@ -111,7 +111,7 @@ def grids(pairs: list[Row], rule: Rule) -> dict[str, list[Row]]:
     coarse = {share: walked([p for p in row if p["step"] in DEFAULT], rule, PATIENCE) for share, row in fine.items()}
     found = {f"halves, {share:g}": row for share, row in coarse.items()}
     found["finer, 0"] = walked([p for p in fine[0.0] if p["step"] <= max(DEFAULT)], rule, 2 * PATIENCE)
-    found["halves, all"] = [pair for row in coarse.values() for pair in row]
+    found["halves, 0 & rest"] = [pair for row in coarse.values() for pair in row]
     return found
 
 
@@ -150,7 +150,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS))
     parser.add_argument("--classes", nargs="+", type=int, default=[10, 50, 200])
     parser.add_argument("--samples", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--lambda2", nargs="+", type=float, default=[0.0, 0.01, 0.1])
+    parser.add_argument("--lambda2", nargs="+", type=float, default=[0.0, 0.01])
     parser.add_argument("--steps", type=int, default=28)
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
