@@ -206,6 +206,11 @@ DASK_CONFIG = {
         "NUMBA_NUM_THREADS": 1,
     },
     "distributed.worker.preload": ["tasks.deaf"],  # of a terminal's Ctrl-C: the driver hears it and stops the workers
+    # The plan lets a worker come to 0.9 of its limit. Dask's own pause, at 0.8, would be for good: what a worker holds
+    # between tasks is a cache, and memory that it keeps for the next task.
+    "distributed.worker.memory.target": False,
+    "distributed.worker.memory.spill": False,
+    "distributed.worker.memory.pause": 0.94,
     "distributed.comm.timeouts.connect": "30s",
     "distributed.admin.large-graph-warning-threshold": "10MB",
 }
