@@ -103,7 +103,7 @@ def test_the_path_is_in_the_results_and_its_iterations_in_the_events(serial: dic
     pairs = [event for event in found if event["event"] == "pair"]
     assert [event["pair"] for event in pairs] == list(range(6))
     assert [event["lambda1"] for event in pairs] == [event["lambda1"] for event in pairs[:3]] * 2
-    assert all(event["relative_gap"] <= 1e-3 and event["converged"] for event in pairs)
+    assert all(event["relative_gap"] <= 5e-3 and event["converged"] for event in pairs)
     kinds = {"objective", "gap", "rank", "atoms", "step", "seconds"}
     assert all(kinds <= event.keys() for event in found if event["event"] == "iteration")
 
