@@ -17,6 +17,25 @@ from typing import Annotated, Any
 
 import typer
 
+from pipeline.cli_options import (
+    AsJson,
+    Config,
+    ConfigOrPreset,
+    FileLabels,
+    ForceFile,
+    Format,
+    IndexBase,
+    Memory,
+    Only,
+    Output,
+    Override,
+    ProfileFile,
+    RunPath,
+    Runs,
+    Scheduler,
+    Skip,
+    Threads,
+)
 from pipeline.last_resort import named, report_error, say, usage_code
 
 app = typer.Typer(
@@ -28,46 +47,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 INTERRUPTED = 130
-
-Config = Annotated[Path, typer.Argument(metavar="CONFIG", help="the run's TOML file", show_default=False)]
-ConfigOrPreset = Annotated[
-    Path,
-    typer.Argument(metavar="CONFIG", help="the run's TOML file; with --data, the name of a preset", show_default=False),
-]
-Override = Annotated[
-    list[str] | None, typer.Option("-s", "--set", help="one value of the config: -s tree.depth=3", metavar="KEY=VALUE")
-]
-Runs = Annotated[Path | None, typer.Option("--runs", help="folder of run folders; default: runs beside the config")]
-Scheduler = Annotated[
-    str | None,
-    typer.Option("--scheduler", help="serial, local:N, tcp://HOST:PORT, tls://HOST:PORT or a scheduler file"),
-]
-Threads = Annotated[int | None, typer.Option("--threads", help="per worker of a local cluster")]
-Memory = Annotated[str | None, typer.Option("--memory", help='per worker of a local cluster, "1.5 GiB"')]
-ProfileFile = Annotated[str | None, typer.Option("--profile", help="TOML file of where to run (README lists its keys)")]
-AsJson = Annotated[bool, typer.Option("--json", help="print JSON to stdout")]
-RunPath = Annotated[
-    Path, typer.Argument(metavar="RUN", help="a run folder, runs/NAME, or the config's TOML file", show_default=False)
-]
-Output = Annotated[Path, typer.Option("-o", "--output", help="the Parquet file to write")]
-ForceFile = Annotated[bool, typer.Option("--force", help="replace the file if it exists")]
-FileLabels = Annotated[
-    str | None, typer.Option(help="labels of the rows of files, as for `ingest`: prints how many are right")
-]
-Format = Annotated[str | None, typer.Option(help="of files: npy, npz or svmlight, when the name does not tell")]
-IndexBase = Annotated[int | None, typer.Option(help="0 or 1: first feature index of svmlight files")]
-Only = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--only", help="train this model only (and --only another); 'heshing-*' names several", metavar="MODEL"
-    ),
-]
-Skip = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--skip", help="do not train this model (and --skip another); 'heshing-*' names several", metavar="MODEL"
-    ),
-]
 
 
 @app.command()

@@ -15,6 +15,7 @@ from pipeline.trace_oracle import LOG_BYTES, SAMPLE_BYTES, PoolRisk, TrainingRow
 from pipeline.trace_path import PathState, TracePath, Validator
 from tasks.digest import digest_text
 from tasks.io import Block
+from tasks.models.certificate import NUMBERS
 from tasks.models.factored import trace_norm_model
 from tasks.sums import FAN_IN
 from tasks.trace.atom_descent import DescentParams, atom_descent
@@ -143,21 +144,8 @@ def validation_blocks(work: Work, rows: str) -> list[Block]:
 def certificate_of(state: PathState, largest: float, learner: TraceNorm) -> dict[str, Any]:
     """What the model says of how good its weights are."""
     record = state.records[state.best]
-    taken = (
-        "objective",
-        "risk",
-        "trace_norm",
-        "lambda1",
-        "lambda2",
-        "gap",
-        "relative_gap",
-        "c1",
-        "c2",
-        "rank",
-        "atoms",
-    )
     return {
-        **{key: record[key] for key in taken},
+        **{key: record[key] for key in NUMBERS if key in record},
         "lambda1_max": largest,
         "epsilon": max(record["c1"], record["c2"]),
         "spectrum": [] if state.factors is None else state.factors.theta.tolist(),

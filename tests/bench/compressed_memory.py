@@ -1,6 +1,6 @@
 """Trace norm on PQ codes of a matrix that would not fit: 250,000 x 4,096 rows, a byte for 16 features.
 
-    python tests/bench/compressed_memory.py FOLDER [--rows 250000] [--memory "800 MB"] [--workers 2]
+    python -m tests.bench.compressed_memory FOLDER [--rows 250000] [--memory "800 MB"] [--workers 2]
 
 Prints the plan's bound for a worker, the highest resident memory that a task of the training step saw, and by how much
 it was above that of an idle worker, beside the bytes of the float32 matrix. The path is three pairs. Exit 1 when the
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -21,6 +20,7 @@ import pyarrow.parquet as pq
 
 from pipeline.plan import IDLE_WORKER_BYTES
 from tasks.seeds import stream
+from tests.bench.large_matrix import labelgrove
 
 N_FEATURES, N_CLASSES, RANK, BLOCK = 4096, 200, 24, 2048
 CONFIG = """\
@@ -52,16 +52,6 @@ def make_rows(folder: Path, n_rows: int) -> None:
         rows[start : start + of.size] = centres[of] + 2 * noise
     rows.flush()
     np.save(folder / "labels.npy", labels)
-
-
-def labelgrove(*arguments: str) -> subprocess.CompletedProcess[str]:
-    began = time.perf_counter()
-    command = [sys.executable, "-m", "pipeline.cli", *arguments]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    print(f"$ labelgrove {' '.join(arguments)}   [{time.perf_counter() - began:.0f} s, exit {ended.returncode}]")
-    if ended.returncode:
-        sys.exit(ended.stderr)
-    return ended
 
 
 def main() -> None:
