@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks import cache
-from tasks.cache import ByteCache
+from tasks.cache import Budget, ByteCache
 
 
 def fetch(held: ByteCache, key: int, version: int = 0, size: int = 10) -> tuple[int, int]:
@@ -64,6 +64,17 @@ def test_threads_agree_on_values_and_bytes():
 
 
 def test_bytes_of_rows_are_set_per_process(monkeypatch):
-    monkeypatch.setattr(cache, "ROWS", ByteCache(100))
+    rows = ByteCache(100)
+    monkeypatch.setattr(cache, "BUDGET", Budget(100, rows))
     cache.set_cache_bytes(7)
-    assert cache.ROWS.cap == 7
+    assert rows.cap == 7
+
+
+def test_bytes_of_products_come_out_of_those_of_rows():
+    rows = ByteCache(100)
+    budget = Budget(100, rows)
+    assert budget.take(60) and rows.cap == 40
+    assert not budget.take(50) and rows.cap == 40
+    budget.resize(50)
+    assert rows.cap == 0
+    assert budget.take(-60) and rows.cap == 50
