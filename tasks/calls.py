@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tasks.files import DiskFull, disk_room
-from tasks.sums import add_up
+from tasks.sums import FieldSums, add_up
 from tasks.worker import WorkerSettings, configure_worker, peak_bytes, reset_peak
 
 IO_TRIES = 3
@@ -71,14 +71,11 @@ class Receipt:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(FieldSums):
     """A task's result with the receipts of all the work inside it; adding outcomes adds the results."""
 
     result: Any
     receipts: tuple[Receipt, ...]
-
-    def __add__(self, other: Outcome) -> Outcome:
-        return Outcome(self.result + other.result, self.receipts + other.receipts)
 
 
 def call(

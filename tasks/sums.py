@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import Field, fields
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import Any, ClassVar, Self
 
 FAN_IN = 8  # parts that one addition takes; part of the result's definition, because float sums depend on it
+
+
+class FieldSums:
+    """Base of dataclasses that add field by field: numbers, arrays of one shape, tuples end to end, further sums."""
+
+    __slots__ = ()
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
 
 
 def add_up(parts: Sequence[Any]) -> Any:

@@ -20,7 +20,7 @@ from tasks.files import beside, disk_room
 from tasks.fit.blocks import Partition, make_partitions
 from tasks.io import Block, load_rows, read_rows, read_split, rows_digest, write_dense
 from tasks.rows.base import Array, Rows
-from tasks.sums import add_up
+from tasks.sums import FieldSums, add_up
 
 TRAIN = 0  # of the column `split`
 
@@ -64,14 +64,11 @@ def product_span(span: Partition, mean: Array, basis: Array, dataset: str) -> Ar
 
 
 @dataclass(frozen=True, slots=True)
-class EncodedRows:
+class EncodedRows(FieldSums):
     """What encoding blocks gave: adds up in block order."""
 
     rows: int
     digests: tuple[str, ...]
-
-    def __add__(self, other: EncodedRows) -> EncodedRows:
-        return EncodedRows(self.rows + other.rows, self.digests + other.digests)
 
 
 def encode_block(block: Block, tensors: dict[str, Array], target: str, marks: str) -> EncodedRows:

@@ -15,20 +15,18 @@ import numpy as np
 from tasks.rows.base import Array, Rows
 from tasks.rows.csr import Csr
 from tasks.rows.onehot import OneHot
+from tasks.sums import FieldSums
 
 SLICE_BYTES = 2**25  # float64 rows, or products of rows, held at a time
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
+class Moments(FieldSums):
     """Number of rows, their sum (n_features,) float64, and the sum of their squared norms: adds up."""
 
     n_rows: int
     sums: Array
     squares: float
-
-    def __add__(self, other: Moments) -> Moments:
-        return Moments(self.n_rows + other.n_rows, self.sums + other.sums, self.squares + other.squares)
 
     @property
     def mean(self) -> Array:

@@ -14,13 +14,14 @@ from tasks.io import Block, read_rows, write_codes
 from tasks.resume import once
 from tasks.rows import Csr, Rows
 from tasks.rows.base import Array
+from tasks.sums import FieldSums
 
 HASHES_KEPT = 2  # by a process that encodes blocks
 VALUES_AT_ONCE = 1 << 22  # dense values looked at together
 
 
 @dataclass(frozen=True, slots=True)
-class CodeReport:
+class CodeReport(FieldSums):
     """What coding blocks gave: adds up in block order.
 
     zeros           values that are 0, of `cells` (the sparsity (1) of the paper is their share)
@@ -38,9 +39,6 @@ class CodeReport:
     expected_empty: float
     all_zero_rows: int
     digests: tuple[str, ...]
-
-    def __add__(self, other: CodeReport) -> CodeReport:
-        return CodeReport(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
 
     @property
     def sparsity(self) -> float:

@@ -9,6 +9,7 @@ import numba
 import numpy as np
 
 from tasks.rows.base import Array
+from tasks.sums import FieldSums
 
 BINS = 15
 
@@ -32,7 +33,7 @@ def bin_confidence(confidence: Array, right: Array, rows: Array, hits: Array, to
 
 
 @dataclass(frozen=True, eq=False)
-class Calibration:
+class Calibration(FieldSums):
     """Sums over labelled rows (Guo, Pleiss, Sun & Weinberger, On Calibration of Modern Neural Networks, 2017).
 
     loss        sum of -log p(label), natural logarithm
@@ -51,14 +52,6 @@ class Calibration:
         rows, hits, total = np.zeros(n_bins, np.int64), np.zeros(n_bins, np.int64), np.zeros(n_bins)
         bin_confidence(confidence, right, rows, hits, total)
         return cls(0.0 - float(label_log.sum(dtype=np.float64)), rows, hits, total)
-
-    def __add__(self, other: Calibration) -> Calibration:
-        return Calibration(
-            self.loss + other.loss,
-            self.rows + other.rows,
-            self.hits + other.hits,
-            self.confidence + other.confidence,
-        )
 
     def metrics(self) -> dict[str, float]:
         """log_loss = mean of -log p(label); calibration_error: eq. 3 of the paper; empty without rows."""

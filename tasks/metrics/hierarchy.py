@@ -9,6 +9,7 @@ import numba
 import numpy as np
 
 from tasks.rows.base import Array
+from tasks.sums import FieldSums
 from tasks.taxonomy import HeightKind, Taxonomy
 
 
@@ -52,7 +53,7 @@ def _add_local(path: Array, labels: Array, offsets: Array, classes: Array, count
 
 
 @dataclass(frozen=True, eq=False)
-class LocalMeasures:
+class LocalMeasures(FieldSums):
     """Sums behind local loss and ambiguity per depth (Deng et al. 2011, (1), (2), Table 2).
 
     counts     (3, n_depths) int64: rows that met an inner node; of them those whose class was still in its label set
@@ -74,9 +75,6 @@ class LocalMeasures:
         counts, ambiguity = np.zeros((3, depths), np.int64), np.zeros((2, depths))
         _add_local(path, labels, offsets, classes, counts, ambiguity)
         return cls(counts, ambiguity)
-
-    def __add__(self, other: LocalMeasures) -> LocalMeasures:
-        return LocalMeasures(self.counts + other.counts, self.ambiguity + other.ambiguity)
 
     def loss(self) -> Array:
         """Loss per depth, conditional on the class being in the node's label set (SPECS 5.5); (n_depths,) float64."""

@@ -17,13 +17,14 @@ from tasks.models.predictions import part_name, write_part
 from tasks.models.selection import Selection
 from tasks.models.sums import SUMS
 from tasks.rows.base import Rows
+from tasks.sums import FieldSums
 
 MODELS_KEPT = 2  # models held per process, each counted as one byte
 _LOADED = ByteCache(MODELS_KEPT)
 
 
 @dataclass(frozen=True, slots=True)
-class PredictReport:
+class PredictReport(FieldSums):
     """What predicting added up to.
 
     rows, evaluations   rows predicted; classifiers really evaluated for them
@@ -35,14 +36,6 @@ class PredictReport:
     evaluations: int
     seconds: float
     digests: tuple[str, ...]
-
-    def __add__(self, other: PredictReport) -> PredictReport:
-        return PredictReport(
-            self.rows + other.rows,
-            self.evaluations + other.evaluations,
-            self.seconds + other.seconds,
-            self.digests + other.digests,
-        )
 
 
 def cached_model(folder: str) -> SavedModel:

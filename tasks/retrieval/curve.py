@@ -17,6 +17,7 @@ import numba
 import numpy as np
 
 from tasks.rows.base import Array
+from tasks.sums import FieldSums
 
 MOST_POINTS = 512  # of a curve that is shown
 
@@ -81,7 +82,7 @@ def sum_over_queries(
 
 
 @dataclass(frozen=True, eq=False)
-class CurveSums:
+class CurveSums(FieldSums):
     """Sums over labelled queries.
 
     queries, answerable  labelled queries; those of them that have relevant rows
@@ -102,16 +103,6 @@ class CurveSums:
         """No queries yet."""
         n = n_hashes + 1
         return cls(0, 0, 0.0, np.zeros((3, n), np.int64), np.zeros((2, n)), np.zeros(top, np.int64))
-
-    def __add__(self, other: CurveSums) -> CurveSums:
-        return CurveSums(
-            self.queries + other.queries,
-            self.answerable + other.answerable,
-            self.average_precision + other.average_precision,
-            self.counts + other.counts,
-            self.means + other.means,
-            self.hits + other.hits,
-        )
 
     @property
     def mean_average_precision(self) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 from tasks.rows.base import Array, Rows
 from tasks.rows.csr import Csr
 from tasks.seeds import stream
+from tasks.sums import FieldSums
 
 ITERATIONS = 10
 WIDEST = 1024  # wider rows are folded to this many columns before centroids are taken
@@ -17,14 +18,11 @@ SLICE_ROWS = 1024
 
 
 @dataclass(frozen=True, eq=False)
-class ClassSums:
+class ClassSums(FieldSums):
     """Sums of rows by class: sums (K, width) float64, counts (K,) int64."""
 
     sums: Array
     counts: Array
-
-    def __add__(self, other: ClassSums) -> ClassSums:
-        return ClassSums(self.sums + other.sums, self.counts + other.counts)
 
     def means(self) -> Array:
         """(K, width) float64; zeros for a class without rows."""

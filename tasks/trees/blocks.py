@@ -14,6 +14,7 @@ from tasks.fit.scorer import Parameters
 from tasks.fit.targets import TRAIN, VALIDATION
 from tasks.io import Block, blocks_of, read_rows
 from tasks.rows.base import Array, Rows
+from tasks.sums import FieldSums
 from tasks.trees.balance import ClassSums, class_sums
 from tasks.trees.gather import gather
 from tasks.trees.label_tree import grow_node
@@ -195,14 +196,11 @@ def node_runners_up(block: Block, node: WideNode, weights: Parameters, without: 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Routed:
+class Routed(FieldSums):
     """What routing came to: digests of the pieces by name, and rows kept by each child, (Q, 2) int64."""
 
     digests: tuple[tuple[str, str], ...]
     counts: Array
-
-    def __add__(self, other: Routed) -> Routed:
-        return Routed(self.digests + other.digests, self.counts + other.counts)
 
 
 def node_routes(block: Block, node: WideNode, weights: Parameters, children: Array) -> Routed:
