@@ -14,7 +14,7 @@ import pytest
 from tasks.hashing.code_rows import CodeHash
 from tasks.hashing.wta import CodeParams
 from tasks.rows import Csr, Dense, OneHot, Rows
-from tests.bench.bench_kernels import seconds
+from tests.bench.limits import copy_rate, seconds
 from tests.bench.record import record
 
 N_ROWS, N_FEATURES, NONZEROS, WINDOW = 512, 10_000, 800, 4
@@ -40,11 +40,6 @@ def plain_numpy(values: np.ndarray, windows: np.ndarray, shift: int) -> np.ndarr
     return found
 
 
-def copied_bytes_per_second() -> float:
-    big = np.zeros(1 << 26, np.float32)
-    return 2 * big.nbytes / seconds(lambda: big.copy())
-
-
 @dataclass(frozen=True)
 class Work:
     """Rows to code: all on one thread, and their halves on two."""
@@ -66,7 +61,7 @@ class Work:
         """Codes per second if nothing but memory took time."""
         params = self.hashes.params
         per_row = self.rows.nbytes / self.rows.n_rows + params.hashes * params.dtype.itemsize
-        return params.hashes * copied_bytes_per_second() / per_row
+        return params.hashes * copy_rate() / per_row
 
 
 @pytest.mark.parametrize("hashes", [500, 1000, 10_000, 100_000])

@@ -18,7 +18,7 @@ from tasks.hashing.entries import hash_entries, hash_entries_into
 from tasks.hashing.flat import hash_rows, hash_rows_dense
 from tasks.rows import Csr
 from tasks.rows.csr import merged
-from tests.bench.bench_kernels import seconds
+from tests.bench.limits import seconds
 from tests.bench.record import record
 
 N_ROWS, N_FEATURES, NONZEROS, N_BUCKETS = 4096, 170_016, 1_700, 2**18

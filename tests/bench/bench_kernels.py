@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import threadpool_limits
 
 from tasks.fit.linear import LinearScorer
 from tasks.fit.sgd import ScaledParameters, descend
@@ -17,8 +16,7 @@ from tasks.losses.hinge import OneVsRestHinge
 from tasks.quantize.pq import encode
 from tasks.rows import Csr, Dense
 from tasks.taxonomy import Taxonomy
-
-REPEATS = 5
+from tests.bench.limits import blas, copy_rate, gemm_rate, seconds
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -27,33 +25,13 @@ def one_thread() -> Iterator[None]:
         yield
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """The best of some repeats, after one that compiles."""
-    work()
-    best = np.inf
-    for _ in range(REPEATS):
-        began = time.perf_counter()
-        work()
-        best = min(best, time.perf_counter() - began)
-    return float(best)
-
-
-def gemm_rate() -> float:
-    """Float operations per second of a float32 product: the limit of everything that multiplies."""
-    a = np.random.default_rng(0).normal(size=(1024, 1024)).astype(np.float32)
-    return 2 * 1024**3 / seconds(lambda: a @ a)
-
-
 def line(name: str, ours: str, limit: str, ratio: float) -> None:
     print(f"{name:<44} {ours:>22}   limit {limit:>20}   {ratio:6.1%} of it")
 
 
 def bench_machine() -> None:
-    blas = {f"{i.get('internal_api')} {i.get('version')} {i.get('architecture')}" for i in threadpool_info()}
-    big = np.zeros(1 << 26, np.float32)
-    print(f"\nBLAS: {', '.join(sorted(blas))}")
-    copied = 8 * big.size / seconds(lambda: big.copy())
-    print(f"float32 product {gemm_rate() / 1e9:.0f} GFLOP/s, copy {copied / 1e9:.1f} GB/s")
+    print(f"\nBLAS: {blas()}")
+    print(f"float32 product {gemm_rate() / 1e9:.0f} GFLOP/s, copy {copy_rate() / 1e9:.1f} GB/s")
 
 
 @pytest.mark.parametrize("width", [8, 16])

@@ -16,7 +16,7 @@ from scipy.spatial.distance import cdist
 from tasks.retrieval.candidates import CodedRows
 from tasks.retrieval.hamming import fill_distances
 from tasks.retrieval.rank import TILE_BYTES, TILE_QUERIES, TILE_ROWS, rank
-from tests.bench.bench_kernels import seconds
+from tests.bench.limits import seconds
 from tests.bench.record import record
 
 N_QUERIES, N_CLASSES, TOP = 512, 100, 10
