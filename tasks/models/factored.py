@@ -11,7 +11,7 @@ import numpy as np
 from tasks.models.base import Ranking
 from tasks.models.certificate import TRACE_NORM, check_certificate, plain_certificate
 from tasks.models.errors import ModelFormat
-from tasks.models.flat import PROBABILISTIC, rank_flat
+from tasks.models.flat import PROBABILISTIC, rank_flat, read_bias
 from tasks.models.linear import LinearModel
 from tasks.models.slices import slices
 from tasks.rows.base import Array, Rows
@@ -95,9 +95,7 @@ class FactoredModel:
         """Raises ModelFormat when tensors are missing, or do not fit each other or the header."""
         if not {"u", "theta", "v"} <= tensors.keys():
             raise ModelFormat(f"{SHAPES}; or weights (n_features, n_classes)")
-        if header.get("bias") is not ("bias" in tensors):
-            raise ModelFormat("the header and the tensors disagree on whether the model has a bias")
-        parts = (tensors["u"], tensors["theta"], tensors["v"], tensors.get("bias"))
+        parts = (tensors["u"], tensors["theta"], tensors["v"], read_bias(header, tensors))
         return cls(*parts, check_certificate(header.get("certificate")))
 
 

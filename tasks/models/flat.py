@@ -65,3 +65,11 @@ def read_probabilistic(header: dict[str, Any]) -> bool:
     if not isinstance(value, bool):
         raise ModelFormat(f"{PROBABILISTIC} = {value!r}: expected true or false")
     return value
+
+
+def read_bias(header: dict[str, Any], tensors: dict[str, Array]) -> Array | None:
+    """(n_classes,), or None for a model without. Raises ModelFormat when model.json says otherwise."""
+    bias = tensors.get("bias")
+    if bool(header.get("bias")) != (bias is not None):
+        raise ModelFormat("the header and the tensors disagree on whether the model has a bias")
+    return bias

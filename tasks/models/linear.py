@@ -9,7 +9,7 @@ from typing import Any, Self
 from tasks.models.base import Ranking
 from tasks.models.certificate import TRACE_NORM, check_certificate
 from tasks.models.errors import ModelFormat
-from tasks.models.flat import PROBABILISTIC, rank_flat, read_probabilistic
+from tasks.models.flat import PROBABILISTIC, rank_flat, read_bias, read_probabilistic
 from tasks.models.slices import slices
 from tasks.rows.base import Array, Rows
 
@@ -65,12 +65,10 @@ class LinearModel:
 
     @classmethod
     def load(cls, header: dict[str, Any], tensors: dict[str, Array]) -> Self:
-        """Raises ModelFormat when the shapes do not fit each other."""
-        weights, bias = tensors.get("weights"), tensors.get("bias")
+        """Raises ModelFormat when the shapes do not fit each other or the header."""
+        weights, bias = tensors.get("weights"), read_bias(header, tensors)
         if weights is None or weights.ndim != 2 or (bias is not None and bias.shape != weights.shape[1:]):
             raise ModelFormat("a linear model needs weights (n_features, n_classes) and, if any, bias (n_classes,)")
-        if bool(header.get("bias")) != (bias is not None):
-            raise ModelFormat("the header and the tensors disagree on whether the model has a bias")
         kind, certificate = str(header["kind"]), None
         if kind == TRACE_NORM:
             certificate = check_certificate(header.get("certificate"))
