@@ -75,6 +75,15 @@ def gaussian(n_rows: int, n_features: int, n_classes: int, seed: int = 0) -> tup
     return (centres[labels] + rng.standard_normal((n_rows, n_features))).astype(np.float32), labels
 
 
+def svmlight(rows: np.ndarray, labels: np.ndarray, label: str = "{y} ") -> str:
+    """A line per row, columns from 0; `label` is what it begins with."""
+    lines = (
+        label.format(y=y) + " ".join(f"{j}:{value:.9g}" for j, value in enumerate(row))
+        for row, y in zip(rows.tolist(), labels.tolist(), strict=True)
+    )
+    return "".join(f"{line}\n" for line in lines)
+
+
 def write_source(folder: Path, rows: Any, labels: Any) -> tuple[Path, Path]:
     """x.npy or x.npz, and y.npy for numbers or y.txt for names."""
     folder.mkdir(parents=True, exist_ok=True)

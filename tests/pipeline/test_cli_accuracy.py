@@ -15,8 +15,16 @@ import pytest
 from tasks.classes import ClassTable
 from tasks.models.folder import save_model
 from tasks.models.linear import LinearModel
-from tests.pipeline.cli_caller import assert_refused, gaussian, labelgrove, make_run, metrics, snapshot, succeeds
-from tests.pipeline.test_ingest_forms import svmlight
+from tests.pipeline.cli_caller import (
+    assert_refused,
+    gaussian,
+    labelgrove,
+    make_run,
+    metrics,
+    snapshot,
+    succeeds,
+    svmlight,
+)
 
 N_CLASSES = 6
 NAMES = tuple(f"n{c}" for c in range(N_CLASSES))
@@ -90,12 +98,12 @@ def test_labels_that_are_no_classes_of_the_model_are_refused(made: Path) -> None
 
 def test_labels_in_svmlight_count_when_they_are_labels(made: Path) -> None:
     source, by = made / "x.svm", ("predict", made / "model", made / "x.svm", "-o", made / "p.parquet", "--force")
-    source.write_text(svmlight())
+    source.write_text(svmlight(ROWS, Y))
     said = succeeds(*by)
     assert numbers(made)["all rows"]["rows"] == 60
     table = said.out
     for label, word in (("0 ", "taken for no labels"), ("{y}7 ", "were not used"), ("", ""), ("what ", "")):
-        source.write_text(svmlight(label))
+        source.write_text(svmlight(ROWS, Y, label))
         said = succeeds(*by)
         assert said.out == ""
         assert word in said.err

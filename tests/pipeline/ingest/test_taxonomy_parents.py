@@ -233,7 +233,7 @@ def test_names_and_leaves_of_edges() -> None:
 
 
 def test_the_edges_in_the_readme_are_read() -> None:
-    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
+    readme = (Path(__file__).resolve().parents[3] / "README.md").read_text(encoding="utf-8")
     (text,) = re.findall(r"`(\{\"edges_child_parent\".*?\})`", readme)
     nodes = read_taxonomy(json.loads(text))
     assert (nodes.keys, nodes.names) == (["trees", "oak", "timber"], ["trees", "Quercus", "timber"])

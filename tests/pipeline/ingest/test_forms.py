@@ -13,7 +13,7 @@ from pipeline.dataset import Dataset
 from pipeline.ingest import errors, ingest
 from pipeline.ingest.files import by_number, expand
 from tasks import io
-from tests.pipeline.cli_caller import gaussian, labelgrove, succeeds
+from tests.pipeline.cli_caller import gaussian, labelgrove, succeeds, svmlight
 
 N_ROWS, N_CLASSES = 60, 6
 ROWS, Y = gaussian(N_ROWS, 4, N_CLASSES)
@@ -232,22 +232,14 @@ def test_names_sort_by_number(tmp_path: Path) -> None:
     assert [path.name for path in expand(tmp_path)] == ["2.npy", "10.npy"]
 
 
-def svmlight(label: str = "{y} ", base: int = 0) -> str:
-    lines = (
-        label.format(y=y) + " ".join(f"{j + base}:{value:.9g}" for j, value in enumerate(row))
-        for row, y in zip(ROWS.tolist(), Y.tolist(), strict=True)
-    )
-    return "".join(f"{line}\n" for line in lines)
-
-
 @pytest.mark.parametrize("label", ["cat ", "1,2 ", "1.5 ", "", "qid:1 "])
 def test_labels_given_apart_replace_whatever_an_svmlight_line_begins_with(tmp_path: Path, label: str) -> None:
-    (tmp_path / "x.svm").write_text(svmlight(label if label != "qid:1 " else "7 qid:1 "))
+    (tmp_path / "x.svm").write_text(svmlight(ROWS, Y, label if label != "qid:1 " else "7 qid:1 "))
     (tmp_path / "y.txt").write_text(TEXT)
     made = made_of(tmp_path, source=tmp_path / "x.svm", labels=tmp_path / "y.txt")
     assert labels_by_row(made) == NAMES
     assert "LabelsReplaced" in codes(made)
-    (tmp_path / "x.svm").write_text("\ufeff" + svmlight(), encoding="utf-8")
+    (tmp_path / "x.svm").write_text("\ufeff" + svmlight(ROWS, Y), encoding="utf-8")
     assert made.digest == made_of(tmp_path, source=tmp_path / "x.svm", labels=tmp_path / "y.txt").digest
 
 
@@ -259,15 +251,15 @@ def test_svmlight_without_rows(tmp_path: Path, text: str) -> None:
 
 
 def test_a_column_far_beyond_all_others_is_pointed_out(tmp_path: Path) -> None:
-    (tmp_path / "x.svm").write_text(svmlight() + "1 2147483646:1\n")
+    (tmp_path / "x.svm").write_text(svmlight(ROWS, Y) + "1 2147483646:1\n")
     made = made_of(tmp_path, source=tmp_path / "x.svm", labels=None)
     assert "2,147,483,647 features of 241 values" in text_of(made, "FarColumn")
-    (tmp_path / "x.svm").write_text(svmlight())
+    (tmp_path / "x.svm").write_text(svmlight(ROWS, Y))
     assert "FarColumn" not in codes(made_of(tmp_path, source=tmp_path / "x.svm", labels=None))
 
 
 def test_negative_labels_are_told_what_to_do(tmp_path: Path) -> None:
-    (tmp_path / "x.svm").write_text(svmlight().replace("\n5 ", "\n-1 "))
+    (tmp_path / "x.svm").write_text(svmlight(ROWS, Y).replace("\n5 ", "\n-1 "))
     said = labelgrove("ingest", tmp_path / "x.svm", tmp_path / "d.zarr")
     assert said.code == 3
     assert "--classes FILE.json" in said.err
