@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 from tasks.errors import ArtefactError
 from tasks.files import beside, disk_room
-from tasks.io import Block, read_rows, rows_digest
+from tasks.io import Block, load_rows, rows_digest
 
 
 class Report(Protocol):
@@ -48,7 +48,7 @@ def once(written: Block, marks: str, work: Callable[[], R], of_plain: Callable[[
 def _kept(path: Path, written: Block, of_plain: Callable[[dict[str, Any]], R]) -> R | None:
     try:
         report = of_plain(json.loads(path.read_text()))
-        there = rows_digest(read_rows(written))
+        there = rows_digest(load_rows(written))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ArtefactError):
         return None
     return report if report.digests == (there,) else None

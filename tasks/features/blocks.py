@@ -5,20 +5,17 @@ Sums are over spans of consecutive blocks, long enough that a sum takes no more 
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
-from tasks.errors import ArtefactError
 from tasks.features.pca_encoder import PcaEncoder
 from tasks.features.statistics import Moments, add_product, add_scatter, moments
-from tasks.files import beside, disk_room
 from tasks.fit.blocks import Partition, make_partitions
-from tasks.io import Block, load_rows, read_rows, read_split, rows_digest, write_dense
+from tasks.io import Block, read_rows, read_split, write_dense
+from tasks.resume import once
 from tasks.rows.base import Array, Rows
 from tasks.sums import FieldSums, add_up
 
@@ -70,6 +67,11 @@ class EncodedRows(FieldSums):
     rows: int
     digests: tuple[str, ...]
 
+    @classmethod
+    def of_plain(cls, values: dict[str, Any]) -> Self:
+        """From what `dataclasses.asdict` gave and JSON kept."""
+        return cls(int(values["rows"]), tuple(values["digests"]))
+
 
 def encode_block(block: Block, tensors: dict[str, Array], target: str, marks: str) -> EncodedRows:
     """Encode a block into the same block of the dense store `target`, unless an earlier attempt has.
@@ -77,26 +79,10 @@ def encode_block(block: Block, tensors: dict[str, Array], target: str, marks: st
     tensors  "mean" and "components" of the encoder
     marks    folder of the reports, one file a block, written after the rows and by rename
     """
-    path = Path(marks) / f"{block.index:05d}.json"
     written = Block(target, block.index, block.start, block.stop)
-    kept = _kept(path, written)
-    if kept is not None:
-        return kept
-    encoded = PcaEncoder(tensors["mean"], tensors["components"]).encode(read_rows(block))
-    report = EncodedRows(encoded.n_rows, (write_dense(written, encoded.to_array()),))
-    spare = beside(path)
-    text = json.dumps(asdict(report))
-    with disk_room(str(path), len(text)):
-        spare.write_text(text)
-        os.replace(spare, path)
-    return report
 
+    def encode() -> EncodedRows:
+        encoded = PcaEncoder(tensors["mean"], tensors["components"]).encode(read_rows(block))
+        return EncodedRows(encoded.n_rows, (write_dense(written, encoded.to_array()),))
 
-def _kept(path: Path, written: Block) -> EncodedRows | None:
-    """The report of an earlier attempt, when it still fits what is in the store."""
-    try:
-        values = json.loads(path.read_text())
-        report = EncodedRows(int(values["rows"]), tuple(values["digests"]))
-        return report if report.digests == (rows_digest(load_rows(written)),) else None
-    except (OSError, ValueError, KeyError, TypeError, ArtefactError):
-        return None
+    return once(written, marks, encode, EncodedRows.of_plain)
