@@ -6,11 +6,9 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from sklearn.decomposition import PCA
 
-from pipeline import commands
 from pipeline.dataset import Dataset
 from pipeline.pool import SerialPool
 from pipeline.store import MANIFEST, RunFolder, read_json, read_sealed
@@ -36,7 +34,7 @@ from tasks.rows import Dense
 from tasks.sums import tree_sum
 from tests.naive import pca as naive
 from tests.systems.conftest import make_dataset, planted
-from tests.systems.harness import run_here
+from tests.systems.harness import assert_raw_rows_rank_as_in_the_run, run_here
 
 CONFIG = """\
 name = "pca"
@@ -147,15 +145,9 @@ def test_components_are_those_of_the_training_rows(body: str, data_folder: Path,
 def test_a_model_carries_its_components(data_folder: Path, tmp_path: Path) -> None:
     run = run_here(write_config(tmp_path, data_folder / "dense-0-128.zarr"))
     rows, _, _ = planted(1500, 48, "dense", 0)
-    np.save(tmp_path / "rows.npy", rows)
     assert [encoder.kind for encoder in load_model(run / "models" / "tree").encoders] == ["pq", "pca", "pca"]
     for model in ("ovr", "tree"):
-        ours = tmp_path / f"{model}.parquet"
-        commands.predict(run / "models" / model, str(tmp_path / "rows.npy"), ours)
-        raw = {row["row"]: row["classes"] for row in pq.read_table(ours).to_pylist()}
-        predicted = pq.read_table(run / "predictions" / f"{model}.parquet").to_pylist()
-        assert len(predicted) > 100
-        assert all(raw[row["row"]] == row["classes"] for row in predicted)
+        assert_raw_rows_rank_as_in_the_run(run, model, rows, tmp_path)
 
 
 @pytest.mark.usefixtures("exact_features")

@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
+import pyarrow.parquet as pq
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 PROGRAM = "from pipeline.cli import main; main()"
@@ -43,6 +45,19 @@ def run_here(
     overrides, force = tuple(changes.pop("overrides", ())), bool(changes.pop("force", False))
     where = Profile(scheduler, threads, dashboard="127.0.0.1:0", **changes)
     return run_config(load_config(config, overrides), where, runs, force).folder.path
+
+
+def assert_raw_rows_rank_as_in_the_run(run: Path, model: str, rows: np.ndarray, folder: Path) -> None:
+    """A model carries its encoders: `predict` of raw rows ranks the classes as the run did; files go into `folder`."""
+    from pipeline.commands import predict
+
+    source, output = folder / "rows.npy", folder / f"{model}.parquet"
+    np.save(source, rows)
+    predict(run / "models" / model, str(source), output)
+    raw = {row["row"]: row["classes"] for row in pq.read_table(output).to_pylist()}
+    predicted = pq.read_table(run / "predictions" / f"{model}.parquet").to_pylist()
+    assert len(predicted) > 100
+    assert all(raw[row["row"]] == row["classes"] for row in predicted)
 
 
 @dataclass(frozen=True)
