@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 
-from tasks.errors import ParamError
-from tasks.losses.weights import checked_class_weight, row_weights
+from tasks.losses.weights import check_positive_weight, checked_class_weight, row_weights
 from tasks.rows.base import Array
 
 
@@ -46,8 +45,7 @@ class OneVsRestHinge:
     class_weight: Array | None = None
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.positive_weight) and self.positive_weight > 0):
-            raise ParamError("positive_weight", self.positive_weight, "a number > 0", "a loss must stay convex")
+        check_positive_weight(self.positive_weight)
         object.__setattr__(self, "class_weight", checked_class_weight(self.class_weight))
 
     def residuals(self, scores: Array, labels: Array) -> tuple[float, Array]:

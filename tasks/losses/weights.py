@@ -18,6 +18,12 @@ def checked_class_weight(weight: Array | None) -> Array | None:
     return weight
 
 
+def check_positive_weight(weight: float) -> None:
+    """Raises ParamError unless the weight of a row's own output is a number > 0."""
+    if not (np.isfinite(weight) and weight > 0):
+        raise ParamError("positive_weight", weight, "a number > 0", "a loss must stay convex")
+
+
 def row_weights(labels: Array, class_weight: Array | None) -> Array:
     """(n_rows,) float64: the weight of each row's class; 1 for a row without a class (label < 0)."""
     if class_weight is None:
