@@ -13,8 +13,8 @@ from pipeline.config import OWN_ROWS, CodesEncoding, Encoding, Learner, Retrieve
 
 REPEATS = "seed"  # a key of this name repeats a setting: its models are averaged
 Members = list[tuple[str, dict[str, Any]]]  # name and settings
-PLACES = {"name", "rows", "test_rows"}
-NOT_SETTINGS = {"name", "kind", "rows", "test_rows"}
+PLACES = {"name", "rows", "test_rows"}  # what a model is called, learns from and is tested on
+NOT_SETTINGS = PLACES | {"kind"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +74,7 @@ def lines_of(run: RunConfig) -> list[Line]:
             label = ", ".join([system, *(f"{_short(o)} {value}" for o, value in zip(others, values, strict=True))])
             by_value = {x: tuple(name for name, at in found if at == x) for x in sorted({at for _, at in found})}
             drawn.append(Line(label, _short(key), by_value))
-        if any(
-            len(line.names) > 1 for line in drawn
-        ):  # points alone, of models that differ in this and that, say nothing
+        if any(len(line.names) > 1 for line in drawn):  # points of models that differ in this and that say nothing
             lines += drawn
     return lines
 

@@ -16,6 +16,7 @@ from pipeline.config import (
     MultiSvm,
     OneVsRest,
     TaxonomyLearner,
+    TraceNorm,
     TreeSvm,
 )
 from pipeline.dataset import Dataset
@@ -29,7 +30,6 @@ from tasks.io import read_labels
 from tasks.losses import crammer_singer, hinge, logistic, multinomial, weights
 from tasks.losses.base import Loss
 from tasks.models.base import Model
-from tasks.models.certificate import TRACE_NORM
 from tasks.models.hashed import HashedModel
 from tasks.models.linear import LinearModel
 from tasks.rows.base import Array
@@ -90,7 +90,7 @@ def gives_probabilities(learner: Learner) -> bool:
     """Whether the scores of a learner's model are log-odds of a softmax: its loss is multinomial logistic."""
     if isinstance(learner, OneVsRest | Heshing | FlatHash):
         return learner.loss == "multinomial"
-    return getattr(learner, "kind", None) == TRACE_NORM
+    return isinstance(learner, TraceNorm)
 
 
 def taxonomy_of(learner: Learner, facts: Facts) -> Taxonomy:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 
@@ -54,8 +54,8 @@ def rank_flat(model: FlatModel, rows: Rows, top: int, labels: Array | None = Non
     return Ranking(classes, best, np.full(rows.n_rows, model.operations, np.int32), None, found)
 
 
-def is_probabilistic(model: Model) -> bool:
-    """Whether a model of any kind gives probabilities."""
+def is_probabilistic(model: Model) -> TypeGuard[FlatModel]:
+    """Whether a model of any kind gives probabilities: only flat ones do."""
     return bool(getattr(model, PROBABILISTIC, False))
 
 

@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,7 @@ from tasks.models.base import Model, Ranking
 from tasks.models.card import model_card
 from tasks.models.encoder import Encoder
 from tasks.models.errors import ModelDamaged, ModelFormat
-from tasks.models.flat import FlatModel, is_probabilistic, rank_flat
+from tasks.models.flat import is_probabilistic, rank_flat
 from tasks.models.header import RESTORE, content_digest, json_text, make_header, plain_values, read_header
 from tasks.models.parquet import read_table, write_table
 from tasks.models.registry import ENCODERS, MODELS, class_of
@@ -66,8 +66,8 @@ class SavedModel:
         """
         for encoder in () if encoded else self.encoders:
             rows = encoder.encode(rows)
-        if labels is not None and self.probabilistic:
-            return rank_flat(cast(FlatModel, self.model), rows, top, labels)
+        if labels is not None and is_probabilistic(self.model):
+            return rank_flat(self.model, rows, top, labels)
         return self.model.rank(rows, top)
 
 
