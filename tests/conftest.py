@@ -45,3 +45,13 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
     yield sized
     if mounted:
         subprocess.run(["umount", "-l", place], check=True)
+
+
+@pytest.fixture(params=["as chosen", "tails", "levels one by one"])
+def lookups(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replicated leaves of a hashed model are looked up in running sums or level by level: both serve every tree."""
+    from tasks.hashing import layout
+
+    forced = {"tails": 2**40, "levels one by one": 0}
+    if request.param in forced:
+        monkeypatch.setattr(layout, "ADDED_PER_LOOKUP", forced[request.param])

@@ -14,6 +14,23 @@ def top_k(ranked: Any, labels: Any) -> list[float]:
     ]
 
 
+def simplest(records: list[dict[str, Any]], losses: list[list[float]], errors: float, n_rows: int) -> int:
+    """Of the pairs at most so many standard errors worse than the first of least mean, one of least rank.
+
+    losses  of each pair, of all rows; records: rank and log_loss, which decides between pairs of equal rank
+    """
+    means = [sum(one) / n_rows for one in losses]
+    best = min(range(len(means)), key=lambda i: (means[i], i))
+    found = []
+    for i, one in enumerate(losses):
+        apart = [a - b for a, b in zip(one, losses[best], strict=True)]
+        mean = sum(apart) / n_rows
+        error = (sum((d - mean) ** 2 for d in apart) / (n_rows - 1) / n_rows) ** 0.5
+        if means[i] - means[best] <= errors * error:
+            found.append((records[i]["rank"], records[i]["log_loss"], i))
+    return int(min(found)[2])
+
+
 def compressions(learners: list[dict[str, Any]], codes: dict[str, str]) -> set[tuple[str, tuple[str, ...]]]:
     """(codes, names of the full, PQ and semi-PQ model, "" where there is none), of every pair that belongs together.
 

@@ -112,6 +112,26 @@ def test_models_without_a_certificate_say_nothing_of_one(datasets: dict[str, Dat
     assert "margins" in text
 
 
+def test_the_pairs_that_were_solved_are_listed(datasets: dict[str, Dataset], tmp_path: Path) -> None:
+    dataset = datasets["dense"]
+    place, more = tmp_path / "m", {"lambda1": 0.25, "solver": "r1d"}
+    pairs = [{"lambda1": 0.5**i, "rank": i, "top1": 0.25, "chosen": i == 1} for i in range(3)]
+    provenance = {"dataset": dataset.digest, "path": pairs, **more}
+    save_model(place, model(dataset, 2), dataset.classes, provenance=provenance)
+    found, text = inspected(place), succeeds("inspect", place).out
+    assert found["path"] == pairs
+    assert found["provenance"] == {"dataset": dataset.digest, **more}
+    lines = text[text.index("path: 3 pairs of lambda1 and lambda2, number 2 chosen") :].splitlines()
+    assert [line.split() for line in lines[1:5]] == [
+        ["pair", "lambda1", "rank", "accuracy"],
+        ["1", "1", "0", "25.0", "%"],
+        ["2", "*", "0.5", "1", "25.0", "%"],
+        ["3", "0.25", "2", "25.0", "%"],
+    ]
+    assert lines[5].startswith("* the pair that was chosen. Accuracy and log-loss are those of the validation rows.")
+    assert "3 entries in model" in (place / "README.md").read_text("utf-8")
+
+
 # ---- made anew ---------------------------------------------------------------------------------------------------
 
 

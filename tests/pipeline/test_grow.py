@@ -36,6 +36,7 @@ from tasks.trees.params import LabelTreeParams
 from tasks.trees.place import Ground
 from tasks.trees.tree import LabelTree
 from tasks.worker import WorkerSettings
+from tests.bodies import csr_of
 from tests.tasks.test_label_tree import clouds
 
 N_CLASSES, WIDTH, BLOCK_ROWS = 12, 8, 64
@@ -79,9 +80,8 @@ def write_block(block: Block, body: str, values: np.ndarray, grid: np.ndarray) -
     if body == "dense":
         write_dense(block, values)
     elif body == "csr":
-        kept = np.abs(values) > 0.1
-        indptr = np.concatenate([[0], np.cumsum(kept.sum(axis=1))]).astype(np.int64)
-        write_csr(block, values[kept], np.nonzero(kept)[1].astype(np.int32), indptr)
+        rows = csr_of(np.where(np.abs(values) > 0.1, values, 0))
+        write_csr(block, rows.data, rows.indices, rows.indptr)
     else:
         write_codes(block, np.abs(values[:, :, None] - grid).argmin(axis=2).astype(np.uint8))
 

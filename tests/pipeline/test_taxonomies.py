@@ -17,13 +17,12 @@ from pipeline.ingest.taxonomy_tree import build_taxonomy
 from pipeline.taxonomies import read_taxonomy_for, taxonomy_for
 from tasks.classes import ClassTable
 from tasks.errors import InputError, ParamError
-from tasks.hashing import layout
 from tasks.hashing.heshing import HashedScorer
 from tasks.rows import Dense
 from tasks.taxonomy import Taxonomy
+from tests.bodies import csr_of, sparse_values
 from tests.naive import hashing as naive
 from tests.naive import taxonomy as naive_taxonomy
-from tests.tasks.test_rows import csr_of, sparse_values
 
 NAMES = ["ant", "bee", "cat", "dog"]
 OWN = {"life": {"insects": ["ant", "bee"], "mammals": ["cat", "dog"]}}
@@ -149,18 +148,10 @@ SHAPES = {
 }
 
 
-@pytest.fixture(params=["as chosen", "tails", "levels one by one"])
-def lookups(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Replicated leaves are looked up in running sums or level by level; both ways must serve every shape."""
-    forced = {"tails": 2**40, "levels one by one": 0}
-    if request.param in forced:
-        monkeypatch.setattr(layout, "ADDED_PER_LOOKUP", forced[request.param])
-    return str(request.param)
-
-
+@pytest.mark.usefixtures("lookups")
 @pytest.mark.parametrize("m", [3, 16])
 @pytest.mark.parametrize("name", SHAPES)
-def test_scores_and_gradient_equal_psi_written_out(name: str, m: int, lookups: str) -> None:
+def test_scores_and_gradient_equal_psi_written_out(name: str, m: int) -> None:
     """Psi without the root's block, which cancels between classes."""
     tree, rng = SHAPES[name], np.random.default_rng(m)
     values = sparse_values(m, n_rows=5, n_features=7)
@@ -176,7 +167,6 @@ def test_scores_and_gradient_equal_psi_written_out(name: str, m: int, lookups: s
         after = {"table": parameters["table"].copy()}
         scorer.subtract(after, rows, residuals, 0.5)
         np.testing.assert_allclose(after["table"].ravel(), expected, atol=1e-12)
-    assert lookups
 
 
 @pytest.mark.parametrize("name", SHAPES)

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from pipeline.stages.tree_size import TreeSize
-from tasks.rows import Csr, Dense, Rows
+from tasks.rows import Dense, Rows
 from tasks.trees.local import Labelled, grow_rows
 from tasks.trees.params import LabelTreeParams
 from tasks.trees.tree import LabelTree
 from tasks.trees.weights import SparseWeights
+from tests.bodies import csr_of
 
 N_CLASSES, WIDTH, NONZEROS, EACH = 24, 600, 8, 10
 SMALL = LabelTreeParams(rounds=2, least_rows=1, alternations=2)
@@ -31,11 +32,7 @@ def texts(seed: int, body: str) -> Labelled:
 
 
 def rows_of(values: np.ndarray, body: str) -> Rows:
-    if body == "dense":
-        return Dense(values)
-    row, column = np.nonzero(values)
-    indptr = np.concatenate([[0], np.cumsum(np.count_nonzero(values, axis=1))]).astype(np.int64)
-    return Csr(values[row, column], column.astype(np.int32), indptr, values.shape[1])
+    return Dense(values) if body == "dense" else csr_of(values)
 
 
 def size_of(params: LabelTreeParams, body: str) -> TreeSize:

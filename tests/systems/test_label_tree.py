@@ -7,9 +7,10 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.svm import LinearSVC
 
-from tasks.rows import Csr, Dense, Rows
+from tasks.rows import Dense, Rows
 from tasks.trees.local import Labelled, grow_rows
 from tasks.trees.params import LabelTreeParams
+from tests.bodies import csr_of
 
 
 def digits() -> tuple[np.ndarray, np.ndarray]:
@@ -21,11 +22,7 @@ def digits() -> tuple[np.ndarray, np.ndarray]:
 
 
 def body_of(values: np.ndarray, body: str) -> Rows:
-    if body == "dense":
-        return Dense(values)
-    filled = values != 0
-    indptr = np.concatenate([[0], np.cumsum(filled.sum(axis=1))])
-    return Csr(values[filled], np.nonzero(filled)[1].astype(np.int32), indptr, values.shape[1])
+    return Dense(values) if body == "dense" else csr_of(values)
 
 
 @pytest.mark.parametrize("body", ["dense", "csr"])

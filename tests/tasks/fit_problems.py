@@ -11,8 +11,9 @@ from tasks.fit.problem import SgdProblem, StepTrial
 from tasks.fit.sgd import SgdParams
 from tasks.losses.base import Loss
 from tasks.losses.hinge import OneVsRestHinge
-from tasks.rows import Csr, Dense, PqCodes, Rows
+from tasks.rows import Dense, PqCodes, Rows
 from tasks.rows.base import Array
+from tests.bodies import csr_of
 
 
 def bodies(seed: int, n_rows: int = 40, n_features: int = 6) -> dict[str, Rows]:
@@ -20,13 +21,12 @@ def bodies(seed: int, n_rows: int = 40, n_features: int = 6) -> dict[str, Rows]:
     rng = np.random.default_rng(seed)
     values = rng.normal(size=(n_rows, n_features)).astype(np.float32)
     keep = rng.random(values.shape) < 0.4
-    indptr = np.concatenate([[0], np.cumsum(keep.sum(axis=1))]).astype(np.int64)
     codebooks = rng.normal(size=(n_features // 2, 4, 2)).astype(np.float32)
     codes = rng.integers(0, 4, (n_rows, n_features // 2)).astype(np.uint8)
     return {
         "dense": Dense(values),
         "half": Dense(values.astype(np.float16)),
-        "csr": Csr(values[keep], np.nonzero(keep)[1].astype(np.int32), indptr, n_features),
+        "csr": csr_of(values * keep),
         "pq": PqCodes(codes, codebooks),
     }
 

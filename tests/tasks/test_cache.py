@@ -73,8 +73,11 @@ def test_bytes_of_rows_are_set_per_process(monkeypatch):
 def test_bytes_of_products_come_out_of_those_of_rows():
     rows = ByteCache(100)
     budget = Budget(100, rows)
-    assert budget.take(60) and rows.cap == 40
-    assert not budget.take(50) and rows.cap == 40
+    assert budget.take(60)
+    assert rows.cap == 40
+    assert not budget.take(50)
+    assert rows.cap == 40
     budget.resize(50)
     assert rows.cap == 0
-    assert budget.take(-60) and rows.cap == 50
+    assert budget.take(-60)
+    assert rows.cap == 50

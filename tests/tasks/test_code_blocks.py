@@ -27,8 +27,8 @@ from tasks.models.errors import ColumnMismatch, ModelFormat
 from tasks.models.registry import ENCODERS, class_of
 from tasks.quantize.products import decode
 from tasks.rows import Dense, OneHot, PqCodes
+from tests.bodies import csr_of
 from tests.naive import wta as naive
-from tests.tasks.test_rows import csr_of
 from tests.tasks.test_wta import matrix_of
 
 PARAMS = CodeParams("dwta", 30, 3, seed=5)

@@ -21,8 +21,8 @@ from tasks.hashing.explain import Paths, explain_hash, explain_rows, path_of, sa
 from tasks.hashing.heshing import HashedScorer
 from tasks.rows import Csr, Dense, PqCodes
 from tasks.taxonomy import Taxonomy
+from tests.bodies import csr_of
 from tests.naive import hashing as naive
-from tests.tasks.test_rows import csr_of
 
 PARENT = [-1, 0, 0, 0, 1, 1, 2, 6, 6]  # classes at levels 1, 2 and 3; a chain 2-6
 LEAVES = [3, 4, 5, 7, 8]

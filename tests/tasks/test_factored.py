@@ -15,42 +15,10 @@ from tasks.models.factored import FactoredModel, trace_norm_model
 from tasks.models.flat import is_probabilistic
 from tasks.models.folder import load_model, publish_model, save_model, verify_model
 from tasks.models.linear import LinearModel
-from tasks.rows import Csr, Dense, OneHot, PqCodes
-from tasks.rows.base import Rows
+from tasks.rows import Csr, Dense, PqCodes
 from tests.naive import models as naive
 from tests.naive import probabilities as twin
-from tests.tasks.test_models import as_csr, change_header, class_table, small_rows
-
-
-def certificate(**changes: Any) -> dict[str, Any]:
-    values: dict[str, Any] = {name: 0.25 * i for i, name in enumerate(NUMBERS)}
-    return {**values, "rank": 2, "atoms": 3, SPECTRUM: [2.0, 0.5], SOLVER: "r1d", **changes}
-
-
-def factors(seed: int, d: int = 6, k: int = 5, rank: int = 2, bias: bool = True) -> tuple[Any, ...]:
-    """Small integers, so that products are exact and ties are common."""
-    random = np.random.default_rng(seed)
-    u, v = (random.integers(-2, 3, (n, rank)).astype(np.float32) for n in (d, k))
-    theta = random.integers(1, 4, rank).astype(np.float32)
-    return u, theta, v, random.integers(-2, 3, k).astype(np.float32) if bias else None
-
-
-def factored(seed: int, **sizes: Any) -> FactoredModel:
-    return FactoredModel(*factors(seed, **sizes), certificate())
-
-
-def bodies(seed: int) -> dict[str, Rows]:
-    """Six columns each: dense (both widths), CSR, PQ codes (3 x 2), one-hot codes (3 hashes of 2 codes)."""
-    random, values = np.random.default_rng(seed), small_rows(seed)
-    books = random.integers(-2, 3, (3, 4, 2)).astype(np.float32)
-    return {
-        "dense": Dense(values),
-        "half": Dense(values.astype(np.float16)),
-        "csr": as_csr(values),
-        "pq": PqCodes(random.integers(0, 4, (7, 3)).astype(np.uint8), books),
-        "onehot": OneHot(random.integers(0, 3, (7, 3)).astype(np.uint8), 2),  # code 2 is none
-    }
-
+from tests.tasks.model_samples import certificate, change_header, class_table, factored, factors, model_rows, small_rows
 
 # ---- scores ------------------------------------------------------------------------------------------------------
 
@@ -59,7 +27,7 @@ def bodies(seed: int) -> dict[str, Rows]:
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("seed", range(3))
 def test_ranking_matches_the_weights_entry_by_entry(body: str, bias: bool, seed: int) -> None:
-    model, rows = factored(seed, bias=bias), bodies(seed)[body]
+    model, rows = factored(seed, bias=bias), model_rows(seed)[body]
     ranking = model.rank(rows, 4)
     for i, row in enumerate(rows.to_array()):
         scores = twin.factored_scores(row, model.u, model.theta, model.v, model.bias)
@@ -91,7 +59,7 @@ def test_cost_is_rank_times_d_plus_k_in_dot_products_of_d(d: int, k: int, rank: 
 @pytest.mark.parametrize("body", ["dense", "csr", "pq", "onehot"])
 def test_rank_zero_scores_the_bias_alone(body: str) -> None:
     u, theta, v, _ = factors(0, rank=0)
-    rows = bodies(0)[body]
+    rows = model_rows(0)[body]
     biased = FactoredModel(u, theta, v, np.array([0, 2, 1, 2, -1], np.float32), certificate())
     assert biased.rank(rows, 3).classes.tolist() == [[1, 3, 2]] * 7  # ties to the lower class
     ranking = FactoredModel(u, theta, v, None, certificate()).rank(rows, 5)

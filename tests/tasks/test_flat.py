@@ -18,9 +18,9 @@ from tasks.hashing.merge import hash_merged, lowest_bit
 from tasks.hashing.psi import psi
 from tasks.rows import Csr, Dense, PqCodes
 from tasks.rows.csr import merged
+from tests.bodies import csr_of, sparse_values
 from tests.naive import hashing as naive
 from tests.shared import shared_path
-from tests.tasks.test_rows import csr_of, sparse_values
 
 
 def paths_of(parent: dict[str, int | None], leaves: list[int]) -> list[list[int]]:

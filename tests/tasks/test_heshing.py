@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.hashing import heshing, layout
+from tasks.hashing import heshing
 from tasks.hashing.heshing import HashedScorer
 from tasks.rows import Dense, PqCodes, Rows
 from tasks.rows.base import Array
+from tests.bodies import csr_of, sparse_values
 from tests.naive import hashing as naive
 from tests.shared import shared_path
-from tests.tasks.test_rows import csr_of, sparse_values
 
 
 @dataclass
@@ -72,19 +72,11 @@ def bodies(values: np.ndarray) -> dict[str, Rows]:
     return {"dense": Dense(values), "csr": csr_of(values), "pq": PqCodes(codes, codebooks)}
 
 
-@pytest.fixture(params=["as chosen", "tails", "levels one by one"])
-def lookups(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Replicated leaves are looked up in running sums or level by level; both ways must serve every test."""
-    forced = {"tails": 2**40, "levels one by one": 0}
-    if request.param in forced:
-        monkeypatch.setattr(layout, "ADDED_PER_LOOKUP", forced[request.param])
-    return str(request.param)
-
-
+@pytest.mark.usefixtures("lookups")
 @pytest.mark.parametrize("m", [1, 5, 8])
 @pytest.mark.parametrize("body", ["dense", "csr", "pq"])
 @pytest.mark.parametrize("tree", TREES)
-def test_scores_and_gradient_equal_psi_written_out(tree: str, body: str, m: int, lookups: str) -> None:
+def test_scores_and_gradient_equal_psi_written_out(tree: str, body: str, m: int) -> None:
     nodes, rng = TREES[tree], np.random.default_rng(m)
     values = sparse_values(m, n_rows=6, n_features=9).astype(np.float32).astype(np.float64)
     scorer = HashedScorer.hierarchical(nodes, m, 9)
@@ -98,7 +90,6 @@ def test_scores_and_gradient_equal_psi_written_out(tree: str, body: str, m: int,
     scorer.subtract(after, rows, residuals, 0.25)
     change = np.einsum("ic,icf->f", residuals, written)
     np.testing.assert_allclose(after["table"].ravel(), parameters["table"].ravel() - 0.25 * change, atol=1e-6)
-    assert lookups
 
 
 @pytest.mark.parametrize("m", [3, 16])

@@ -19,6 +19,7 @@ from tasks import io
 from tasks.errors import ArtefactError, ParamError
 from tasks.files import DiskFull, settle
 from tasks.rows import Csr, Dense, OneHot, PqCodes
+from tests.damage import DAMAGES, delete, flip
 from tests.strategies import block_rows, csr_matrices, dense_matrices
 
 quick = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -209,31 +210,6 @@ def test_creating_starts_anew(tmp_path):
 
 
 # ---- damage ------------------------------------------------------------------------------------------------------
-
-
-def delete(path: Path) -> None:
-    path.unlink()
-
-
-def truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-3])
-
-
-def empty(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-def flip(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 4
-    path.write_bytes(bytes(content))
-
-
-def garbage(path: Path) -> None:
-    path.write_bytes(bytes(range(200)))
-
-
-DAMAGES = [delete, truncate, empty, flip, garbage]
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)

@@ -18,6 +18,7 @@ from tasks.trees.local import Labelled, LocalNode, count_routes, grow_rows, node
 from tasks.trees.params import FEW_CLASSES, SLACK, WANTED_SPEEDUP, WIDE_SLACK, LabelTreeParams, TreeShape
 from tasks.trees.partition import ambiguity_of, loss_of
 from tasks.trees.tree import Split
+from tests.bodies import csr_of
 from tests.naive import trees as naive
 from tests.shared import shared_path
 
@@ -121,9 +122,7 @@ def test_class_sums_fold_wide_rows_and_keep_distances() -> None:
     width, n = WIDEST + 500, 40
     dense = (rng.normal(size=(n, width)) * (rng.random((n, width)) < 0.1)).astype(np.float32)
     columns = rng.integers(0, 4, n).astype(np.int32)
-    indptr = np.concatenate([[0], np.cumsum((dense != 0).sum(axis=1))])
-    sparse = Csr(dense[dense != 0], np.nonzero(dense)[1].astype(np.int32), indptr, width)
-    found = [class_sums(rows, columns, 5, 7) for rows in (Dense(dense), sparse)]
+    found = [class_sums(rows, columns, 5, 7) for rows in (Dense(dense), csr_of(dense))]
     np.testing.assert_allclose(found[0].sums, found[1].sums, atol=1e-9)
     assert found[0].means().shape == (5, WIDEST)
     assert not found[0].means()[4].any()

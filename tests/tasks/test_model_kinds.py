@@ -15,10 +15,9 @@ from tasks.models.errors import (
     ModelFormat,
 )
 from tasks.models.folder import load_model, save_model, verify_model
-from tasks.models.hashed import HashedModel
 from tasks.rows import Dense, PqCodes
 from tests.naive import models as naive
-from tests.tasks.test_models import change_header, class_table, linear, small_rows
+from tests.tasks.model_samples import change_header, class_table, hashed, linear, small_rows
 
 
 def test_a_model_with_an_encoder_ranks_raw_rows_as_it_ranks_their_codes(tmp_path: Path) -> None:
@@ -39,23 +38,6 @@ def test_a_model_with_an_encoder_ranks_raw_rows_as_it_ranks_their_codes(tmp_path
 
 
 # ---- hashed models -----------------------------------------------------------------------------------------------
-
-
-def hashed(kind: str) -> HashedModel:
-    from tasks.hashing.heshing import HashedScorer
-
-    scorer = HashedScorer(
-        node_seeds=np.arange(6, dtype=np.uint32),
-        parent=np.array([-1, 0, 0, 1, 1, 2], np.int32),
-        level=np.array([0, 1, 1, 2, 2, 2], np.int32),
-        leaf_of_class=np.array([3, 4, 5], np.int32),
-        n_levels=3,
-        n_buckets=16,
-        n_features=6,
-        scale=float(1 / np.sqrt(3)),
-    )
-    table = np.random.default_rng(1).normal(size=(2, 16)).astype(np.float32)
-    return HashedModel(scorer, table, kind)
 
 
 def test_a_hashed_model_comes_back_and_says_its_hash(tmp_path: Path) -> None:

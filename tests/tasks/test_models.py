@@ -31,32 +31,8 @@ from tasks.models.folder import ClassTable, load_model, publish_model, save_mode
 from tasks.models.linear import LinearModel
 from tasks.models.registry import MODELS, class_of
 from tasks.models.sums import sums_text
-from tasks.rows import Csr, Dense
-
-NAMES = ("[/x]", "a/b", "..", "<script>alert(1)</script>", "école \N{SNOWMAN}", "", "x\x1b[31m", "crane", "crane")
-
-
-def class_table(n: int) -> ClassTable:
-    return ClassTable(tuple(f"id-{c}" for c in range(n)), tuple(NAMES[c % len(NAMES)] for c in range(n)))
-
-
-def linear(seed: int, n_features: int = 6, n_classes: int = 9) -> LinearModel:
-    random = np.random.default_rng(seed)
-    weights = random.integers(-3, 4, (n_features, n_classes)).astype(np.float32)
-    return LinearModel(weights, random.integers(-2, 3, n_classes).astype(np.float32))
-
-
-def small_rows(seed: int, n: int = 7, n_features: int = 6) -> np.ndarray:
-    """Small integers, so that products are exact and ties are common."""
-    return np.random.default_rng(seed).integers(-2, 3, (n, n_features)).astype(np.float32)
-
-
-def as_csr(values: np.ndarray) -> Csr:
-    rows, columns = np.nonzero(values)
-    counts = np.bincount(rows, minlength=len(values))
-    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return Csr(values[rows, columns], columns.astype(np.int32), indptr, values.shape[1])
-
+from tasks.rows import Dense
+from tests.tasks.model_samples import change_header, class_table, linear, reseal, small_rows
 
 # ---- folders -----------------------------------------------------------------------------------------------------
 
@@ -166,18 +142,6 @@ def test_all_files_of_a_model_may_be_read_by_whom_the_umask_lets(tmp_path: Path)
 
 
 # ---- what is not believed ----------------------------------------------------------------------------------------
-
-
-def reseal(folder: Path) -> None:
-    """SHA256SUMS as a stranger would write it after changing a file."""
-    (folder / "SHA256SUMS").write_text(sums_text(folder))
-
-
-def change_header(folder: Path, **values: Any) -> None:
-    header = json.loads((folder / "model.json").read_text())
-    header.update(values)
-    (folder / "model.json").write_text(json.dumps(header))
-    reseal(folder)
 
 
 FILES = ("model.json", "weights.safetensors", "classes.parquet", "README.md", "SHA256SUMS")

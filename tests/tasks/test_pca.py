@@ -22,8 +22,8 @@ from tasks.models.errors import ColumnMismatch, ModelFormat
 from tasks.rows import Dense, OneHot, Rows
 from tasks.rows.base import Array
 from tasks.sums import tree_sum
+from tests.bodies import BODIES, csr_of, each_body
 from tests.naive import pca as naive
-from tests.tasks.test_rows import BODIES, csr_of, each_body
 
 each_way = pytest.mark.parametrize("exact_features", [0, 2048], ids=["subspace", "exact"])
 

@@ -36,8 +36,8 @@ from tasks.quantize.kmeans import assign_and_sum
 from tasks.quantize.pq import PqParams, PQShape, PQTooFewRows, decode, encode
 from tasks.rows import PqCodes
 from tasks.sums import add_up
+from tests.bodies import csr_of
 from tests.naive import quantize as naive
-from tests.tasks.test_rows import csr_of
 
 
 def whole_numbers(seed: int, *shape: int) -> np.ndarray:

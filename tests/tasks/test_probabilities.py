@@ -25,9 +25,16 @@ from tasks.models.probabilities import softmax_parts
 from tasks.models.selection import Selected
 from tasks.rows import Dense
 from tests.naive import probabilities as naive
-from tests.tasks.test_factored import bodies, certificate, factored
-from tests.tasks.test_model_kinds import hashed
-from tests.tasks.test_models import change_header, class_table, linear, small_rows
+from tests.tasks.model_samples import (
+    certificate,
+    change_header,
+    class_table,
+    factored,
+    hashed,
+    linear,
+    model_rows,
+    small_rows,
+)
 
 OLD_COLUMNS = ["row", "label", "classes", "scores", "evaluations"]
 
@@ -94,7 +101,7 @@ def test_one_class_is_certain() -> None:
 @pytest.mark.parametrize("body", ["dense", "half", "csr", "pq", "onehot"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_ranking_with_labels_holds_the_softmax_of_all_scores(kind: str, body: str) -> None:
-    model, rows = flat_model(kind), bodies(3)[body]
+    model, rows = flat_model(kind), model_rows(3)[body]
     n, k = rows.n_rows, model.n_classes
     labels = np.array([i % (k + 1) - 1 for i in range(n)], np.int32)
     everything = model.rank(rows, k)

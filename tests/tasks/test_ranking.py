@@ -15,8 +15,9 @@ from tasks.models.errors import (
 from tasks.models.linear import LinearModel
 from tasks.models.topk import top_classes
 from tasks.rows import Dense
+from tests.bodies import csr_of
 from tests.naive import models as naive
-from tests.tasks.test_models import as_csr, linear, small_rows
+from tests.tasks.model_samples import linear, small_rows
 
 few = st.sampled_from([0.0, 1.0, -1.0, 2.5, float("nan"), float("inf"), float("-inf")])
 
@@ -37,7 +38,7 @@ def test_top_classes_match_a_sort(scores: np.ndarray, top: int) -> None:
 def test_linear_ranking_matches_dot_products_for_dense_and_sparse(seed: int) -> None:
     model, values = linear(seed), small_rows(seed)
     expected = [naive.top_classes(naive.linear_scores(row, model.weights, model.bias), 4) for row in values]
-    for rows in (Dense(values), as_csr(values), Dense(values.astype(np.float16))):
+    for rows in (Dense(values), csr_of(values), Dense(values.astype(np.float16))):
         ranking = model.rank(rows, 4)
         assert ranking.classes.tolist() == [classes for classes, _ in expected]
         np.testing.assert_array_equal(ranking.scores, np.array([best for _, best in expected], np.float32))

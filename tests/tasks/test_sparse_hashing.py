@@ -14,10 +14,10 @@ from tasks.hashing.heshing import HashedScorer
 from tasks.hashing.layout import NodeLayout
 from tasks.rows import Csr, Dense
 from tasks.rows.base import Array
+from tests.bodies import csr_of, sparse_values
 from tests.naive import hashing as naive
 from tests.tasks.fit_problems import problem_of
 from tests.tasks.test_heshing import TREES, Nodes
-from tests.tasks.test_rows import csr_of, sparse_values
 
 SEEDS = range(4)
 

@@ -14,12 +14,13 @@ import pytest
 from tasks.classes import ClassTable
 from tasks.models.errors import ModelFormat
 from tasks.models.folder import load_model, save_model, verify_model
-from tasks.rows import Csr, Dense, Rows
+from tasks.rows import Dense, Rows
 from tasks.trees import local
 from tasks.trees.local import Labelled, grow_rows
 from tasks.trees.params import LabelTreeParams
 from tasks.trees.tree import SPARSE_TENSORS, LabelTree, Split, assemble
 from tasks.trees.weights import SparseWeights, active_features, entry_dtype, narrowed
+from tests.bodies import csr_of
 from tests.naive import trees as naive
 
 SEEDS = range(6)
@@ -31,12 +32,6 @@ def holed(seed: int, shape: tuple[int, int], share: float = 0.4) -> np.ndarray:
     values = rng.normal(size=shape) * (rng.random(shape) < share)
     values *= (rng.random((shape[0], 1)) < 0.8) * (rng.random((1, shape[1])) < 0.8)
     return values.astype(np.float32)
-
-
-def csr_of(values: np.ndarray) -> Csr:
-    row, column = np.nonzero(values)
-    indptr = np.concatenate([[0], np.cumsum(np.count_nonzero(values, axis=1))]).astype(np.int64)
-    return Csr(values[row, column], column.astype(np.int32), indptr, values.shape[1])
 
 
 @pytest.mark.parametrize("seed", SEEDS)

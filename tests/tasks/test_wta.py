@@ -17,9 +17,9 @@ from tasks.hashing.code_rows import CodeHash
 from tasks.hashing.windows import draw_windows
 from tasks.hashing.wta import CodeParams, dtype_of, sentinel_of
 from tasks.rows import Csr, Dense, OneHot, PqCodes, Rows
+from tests.bodies import csr_of
 from tests.naive import wta as naive
 from tests.shared import shared_path
-from tests.tasks.test_rows import csr_of
 
 FIGURE_2 = np.array([[0, 0, 5, 0, 0, 7, 6, 0, 0], [0, 0, 1, 0, 0, 0, 0, 0, 0]], np.float32)
 WINDOWS_2 = np.array([[2, 1, 8], [5, 3, 9], [6, 2, 4], [8, 9, 1], [1, 7, 3], [2, 4, 5]], np.int32) - 1
