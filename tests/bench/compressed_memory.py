@@ -20,9 +20,9 @@ import pyarrow.parquet as pq
 
 from pipeline.plan import IDLE_WORKER_BYTES
 from tasks.seeds import stream
-from tests.bench.large_matrix import labelgrove
+from tests.bench.large_matrix import labelgrove, write_rows
 
-N_FEATURES, N_CLASSES, RANK, BLOCK = 4096, 200, 24, 2048
+N_FEATURES, N_CLASSES, RANK = 4096, 200, 24
 CONFIG = """\
 name = "compressed"
 [data]
@@ -40,18 +40,11 @@ lambda1_steps = 3
 """
 
 
-def make_rows(folder: Path, n_rows: int) -> None:
-    """rows.npy and labels.npy: class centres in RANK dimensions, and noise; written block by block."""
+def centres() -> np.ndarray:
+    """(N_CLASSES, N_FEATURES) float32, in RANK dimensions."""
     axes = np.linalg.qr(stream(0, "axes").standard_normal((N_FEATURES, RANK)))[0]
-    centres = (5 * stream(0, "centres").standard_normal((N_CLASSES, RANK)) @ axes.T).astype(np.float32)
-    rows = np.lib.format.open_memmap(folder / "rows.npy", "w+", np.float32, (n_rows, N_FEATURES))
-    labels = (stream(0, "labels").permutation(n_rows) % N_CLASSES).astype(np.int32)
-    for start in range(0, n_rows, BLOCK):
-        of = labels[start : start + BLOCK]
-        noise = stream(0, "rows", start).standard_normal((of.size, N_FEATURES), np.float32)
-        rows[start : start + of.size] = centres[of] + 2 * noise
-    rows.flush()
-    np.save(folder / "labels.npy", labels)
+    drawn: np.ndarray = 5 * stream(0, "centres").standard_normal((N_CLASSES, RANK)) @ axes.T
+    return drawn.astype(np.float32)
 
 
 def main() -> None:
@@ -66,7 +59,7 @@ def main() -> None:
     matrix = 4 * given.rows * N_FEATURES
     dataset, config = str(folder / "compressed.zarr"), folder / "compressed.toml"
     if not Path(dataset).exists():
-        make_rows(folder, given.rows)
+        write_rows(folder, given.rows, centres(), noise=2.0)
         labelgrove("ingest", str(folder / "rows.npy"), dataset, "--labels", str(folder / "labels.npy"))
         (folder / "rows.npy").unlink()
     config.write_text(CONFIG)

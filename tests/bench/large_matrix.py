@@ -45,19 +45,20 @@ rows = "pq"
 """
 
 
-def make_rows(folder: Path, gigabytes: float) -> int:
-    """rows.npy and labels.npy: noise around class centres, written block by block; returns the number of rows."""
-    n_rows = int(gigabytes * 1e9 / (4 * N_FEATURES))
-    centres = stream(0, "centres").normal(size=(N_CLASSES, N_FEATURES)).astype(np.float32)
-    rows = np.lib.format.open_memmap(folder / "rows.npy", "w+", np.float32, (n_rows, N_FEATURES))
-    labels = (stream(0, "labels").permutation(n_rows) % N_CLASSES).astype(np.int32)
+def write_rows(folder: Path, n_rows: int, centres: np.ndarray, noise: float) -> None:
+    """rows.npy and labels.npy: normal noise of this deviation around class centres, written block by block.
+
+    centres  (n_classes, n_features) float32; all classes have as many rows, but for one
+    """
+    n_classes, n_features = centres.shape
+    rows = np.lib.format.open_memmap(folder / "rows.npy", "w+", np.float32, (n_rows, n_features))
+    labels = (stream(0, "labels").permutation(n_rows) % n_classes).astype(np.int32)
     for start in range(0, n_rows, BLOCK):
         of = labels[start : start + BLOCK]
-        noise = stream(0, "rows", start).standard_normal((of.size, N_FEATURES), np.float32)
-        rows[start : start + of.size] = 0.15 * centres[of] + noise
+        drawn = stream(0, "rows", start).standard_normal((of.size, n_features), np.float32)
+        rows[start : start + of.size] = centres[of] + noise * drawn
     rows.flush()
     np.save(folder / "labels.npy", labels)
-    return n_rows
 
 
 def labelgrove(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -77,7 +78,9 @@ def main() -> None:
     parser.add_argument("--memory", default="1.5 GB")
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
-    n_rows = make_rows(given.folder, given.gigabytes)
+    n_rows = int(given.gigabytes * 1e9 / (4 * N_FEATURES))
+    centres = stream(0, "centres").normal(size=(N_CLASSES, N_FEATURES)).astype(np.float32)
+    write_rows(given.folder, n_rows, 0.15 * centres, noise=1.0)
     print(f"{n_rows:,} x {N_FEATURES} float32, {n_rows * N_FEATURES * 4 / 1e9:.2f} GB")
     source, dataset, config = (str(given.folder / name) for name in ("rows.npy", "large.zarr", "large.toml"))
     labelgrove("ingest", source, dataset, "--labels", str(given.folder / "labels.npy"), "--force")

@@ -10,17 +10,9 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from tests.bench.trace_norm_classes import (
-    Case,
-    compression_table,
-    config_text,
-    drawn_classes,
-    finished,
-    got_back,
-    numerical_rank,
-    root_normalised,
-    rows_of,
-)
+from tests.bench.class_samples import Case, drawn_classes, root_normalised, rows_of
+from tests.bench.trace_norm_classes import config_text
+from tests.bench.trace_norm_tables import compression_table, finished, got_back, numerical_rank
 
 
 @pytest.mark.parametrize("sample", range(3))

@@ -26,7 +26,8 @@ from tasks.trace.reg_path import geometric, grid, path
 from tasks.trace.risk import LocalRisk
 from tasks.trace.solution import SolverParams, unwatched
 from tasks.trace.subspace import subspace_descent
-from tests.bench.trace_norm_classes import SETS, Array, Case, Row, Rows, cases_of, read_case, write_csv
+from tests.bench.class_samples import SETS, Array, Case, Rows, cases_of, read_case
+from tests.bench.trace_norm_tables import Row, write_csv
 
 KEPT = 10  # one row in so many of the training rows is for validation
 DEFAULT = range(1, 28, 2)  # of the steps: lambda1 by halves, fourteen of them
