@@ -12,12 +12,12 @@ from tasks.rows.base import Array, Rows
 class Probabilities:
     """What the softmax of all scores of a row gives, of a model whose scores are log-odds.
 
-    named  (n_rows, top) float32: probabilities of the ranking's classes, NaN where these are -1
-    label  (n_rows,) float32: natural logarithm of the probability of the row's label, NaN where that is not known
+    named      (n_rows, top) float32: probabilities of the ranking's classes, NaN where these are -1
+    label_log  (n_rows,) float32: natural logarithm of the probability of the row's label, NaN where that is not known
     """
 
     named: Array
-    label: Array
+    label_log: Array
 
 
 @dataclass(frozen=True)

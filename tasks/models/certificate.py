@@ -46,7 +46,7 @@ SENSE = {
 }
 
 
-def check_certificate(certificate: object) -> dict[str, Any]:
+def checked_certificate(certificate: object) -> dict[str, Any]:
     """A copy: NUMBERS and any other entry are finite numbers, but for `spectrum` (list) and `solver` (text).
 
     Raises ModelFormat, also when an entry is missing or a singular value is negative.

@@ -149,7 +149,7 @@ def evaluate_rows(
     calibration = None
     if found.ranking.probabilities is not None:
         probable = found.ranking.probabilities
-        calibration = Calibration.of(probable.named[known, 0], predicted == labels, probable.label[known])
+        calibration = Calibration.of(probable.named[known, 0], predicted == labels, probable.label_log[known])
     return Scores(
         int(labels.size),
         int(found.ranking.evaluations[known].sum(dtype=np.int64)),

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from tasks.models.base import Ranking
-from tasks.models.certificate import TRACE_NORM, check_certificate, plain_certificate
+from tasks.models.certificate import TRACE_NORM, checked_certificate, plain_certificate
 from tasks.models.errors import ModelFormat
 from tasks.models.flat import PROBABILISTIC, rank_flat, read_bias
 from tasks.models.linear import LinearModel
@@ -44,7 +44,7 @@ class FactoredModel:
             raise ModelFormat(SHAPES)
         if not np.all(theta >= 0):
             raise ModelFormat("theta must not be negative: u takes the sign")
-        object.__setattr__(self, "certificate", check_certificate(self.certificate))
+        object.__setattr__(self, "certificate", checked_certificate(self.certificate))
 
     @property
     def n_features(self) -> int:
@@ -96,7 +96,7 @@ class FactoredModel:
         if not {"u", "theta", "v"} <= tensors.keys():
             raise ModelFormat(f"{SHAPES}; or weights (n_features, n_classes)")
         parts = (tensors["u"], tensors["theta"], tensors["v"], read_bias(header, tensors))
-        return cls(*parts, check_certificate(header.get("certificate")))
+        return cls(*parts, header.get("certificate", {}))
 
 
 SHAPES = (

@@ -50,7 +50,7 @@ def rank_flat(model: FlatModel, rows: Rows, top: int, labels: Array | None = Non
         part = slice(start, stop)
         classes[part], best[part] = top_classes(scores, top)
         if found is not None and labels is not None:
-            softmax_parts(scores, classes[part], labels[part], found.named[part], found.label[part])
+            softmax_parts(scores, classes[part], labels[part], found.named[part], found.label_log[part])
     return Ranking(classes, best, np.full(rows.n_rows, model.operations, np.int32), None, found)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from tasks.models.base import Ranking
-from tasks.models.certificate import TRACE_NORM, check_certificate
+from tasks.models.certificate import TRACE_NORM, checked_certificate
 from tasks.models.errors import ModelFormat
 from tasks.models.flat import PROBABILISTIC, rank_flat, read_bias, read_probabilistic
 from tasks.models.slices import slices
@@ -71,5 +71,5 @@ class LinearModel:
             raise ModelFormat("a linear model needs weights (n_features, n_classes) and, if any, bias (n_classes,)")
         kind, certificate = str(header["kind"]), None
         if kind == TRACE_NORM:
-            certificate = check_certificate(header.get("certificate"))
+            certificate = checked_certificate(header.get("certificate"))
         return cls(weights, bias, kind, read_probabilistic(header), certificate)

@@ -38,7 +38,7 @@ class Predictions:
     def digest(self) -> str:
         ranking = self.ranking
         path = () if ranking.path is None else _ragged(ranking.path)
-        found = () if ranking.probabilities is None else (ranking.probabilities.named, ranking.probabilities.label)
+        found = () if ranking.probabilities is None else (ranking.probabilities.named, ranking.probabilities.label_log)
         return digest_arrays(self.row, self.label, ranking.classes, ranking.scores, ranking.evaluations, *path, *found)
 
     def where(self, mask: Array) -> Predictions:
@@ -47,7 +47,7 @@ class Predictions:
         path = None if ranking.path is None else ranking.path[mask]
         found = ranking.probabilities
         if found is not None:
-            found = Probabilities(found.named[mask], found.label[mask])
+            found = Probabilities(found.named[mask], found.label_log[mask])
         kept = Ranking(ranking.classes[mask], ranking.scores[mask], ranking.evaluations[mask], path, found)
         return Predictions(self.row[mask], self.label[mask], kept)
 
@@ -79,7 +79,7 @@ def write_part(target: Path, selected: Selected, ranking: Ranking) -> str:
         _lists(ranking.scores, pa.float32()),
     ]
     if found is not None:
-        columns += [_lists(found.named, pa.float32()), pa.array(found.label, pa.float32(), mask=unknown)]
+        columns += [_lists(found.named, pa.float32()), pa.array(found.label_log, pa.float32(), mask=unknown)]
     columns.append(pa.array(ranking.evaluations, pa.int32()))
     if ranking.path is not None:
         offsets, nodes = _ragged(ranking.path)
@@ -115,8 +115,8 @@ def predictions_of(table: pa.Table, where: str) -> Predictions:
 
 
 def _probabilities(table: pa.Table, top: int, where: str) -> Probabilities:
-    label = table[LABEL_LOG].fill_null(np.nan).to_numpy()
-    return Probabilities(_matrix(table[PROBABILITIES], top, where), label)
+    label_log = table[LABEL_LOG].fill_null(np.nan).to_numpy()
+    return Probabilities(_matrix(table[PROBABILITIES], top, where), label_log)
 
 
 def width_of(schema: pa.Schema) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.models.certificate import NUMBERS, SENSE, SOLVER, SPECTRUM, certificate_line, check_certificate
+from tasks.models.certificate import NUMBERS, SENSE, SOLVER, SPECTRUM, certificate_line, checked_certificate
 from tasks.models.errors import ColumnMismatch, ModelFormat
 from tasks.models.factored import FactoredModel, trace_norm_model
 from tasks.models.flat import is_probabilistic
@@ -214,7 +214,7 @@ def test_missing_tensors_are_named(missing: str) -> None:
 
 def test_every_number_of_a_certificate_is_explained() -> None:
     assert list(SENSE) == [*NUMBERS, SPECTRUM, SOLVER]
-    assert json.loads(json.dumps(check_certificate(certificate()))) == certificate()
+    assert json.loads(json.dumps(checked_certificate(certificate()))) == certificate()
 
 
 def test_the_line_of_the_card_says_the_gap_and_the_rank() -> None:

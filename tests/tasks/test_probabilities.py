@@ -116,7 +116,7 @@ def test_ranking_with_labels_holds_the_softmax_of_all_scores(kind: str, body: st
         expected = naive.softmax(scores)
         np.testing.assert_allclose(found.named[i], [expected[c] for c in ranking.classes[i]], rtol=2e-6)
         log = naive.log_probability(scores, labels[i]) if labels[i] >= 0 else np.nan
-        np.testing.assert_allclose(found.label[i], log, rtol=2e-6, atol=2e-6)
+        np.testing.assert_allclose(found.label_log[i], log, rtol=2e-6, atol=2e-6)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -128,7 +128,7 @@ def test_slices_change_nothing(kind: str, monkeypatch: pytest.MonkeyPatch) -> No
     assert whole.probabilities is not None
     assert sliced.probabilities is not None
     np.testing.assert_array_equal(sliced.probabilities.named, whole.probabilities.named)
-    np.testing.assert_array_equal(sliced.probabilities.label, whole.probabilities.label)
+    np.testing.assert_array_equal(sliced.probabilities.label_log, whole.probabilities.label_log)
 
 
 def test_no_rows_and_wrong_rows() -> None:
@@ -220,13 +220,13 @@ def test_a_part_with_probabilities_reads_back(tmp_path: Path, n: int) -> None:
     assert ranking.probabilities is not None
     assert found.ranking.probabilities is not None
     np.testing.assert_array_equal(found.ranking.probabilities.named, ranking.probabilities.named)
-    np.testing.assert_array_equal(found.ranking.probabilities.label, ranking.probabilities.label)
+    np.testing.assert_array_equal(found.ranking.probabilities.label_log, ranking.probabilities.label_log)
     table = pq.read_table(tmp_path / "p.parquet")
     assert table.column_names == [*OLD_COLUMNS[:4], PROBABILITIES, LABEL_LOG, "evaluations"]
     assert table[LABEL_LOG].is_null().to_pylist() == (which.labels < 0).tolist()
     kept = found.where(which.labels >= 0)
     assert kept.ranking.probabilities is not None
-    assert not np.isnan(kept.ranking.probabilities.label).any()
+    assert not np.isnan(kept.ranking.probabilities.label_log).any()
 
 
 def test_probabilities_are_content(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_probabilities_are_content(tmp_path: Path) -> None:
     digests = {write_part(tmp_path / "p.parquet", which, ranking) for ranking in (with_them, without)}
     assert len(digests) == 2
     assert with_them.probabilities is not None
-    with_them.probabilities.label[2] += 1
+    with_them.probabilities.label_log[2] += 1
     assert write_part(tmp_path / "p.parquet", which, with_them) not in digests
 
 
