@@ -25,7 +25,7 @@ from pipeline.stages.retrieve import results_of, split_blocks
 from pipeline.store import RunFolder
 from tasks.errors import UsageError
 from tasks.io import LABELS, ROW_ID, Block, create_column, create_group, create_onehot, write_codes, write_column
-from tasks.models.encoder import Encoder
+from tasks.models.encoder import Encoder, encode_all
 from tasks.models.predictions import part_name
 from tasks.models.selection import Selection
 from tasks.retrieval.blocks import RetrievalReport, retrieve_block
@@ -152,10 +152,9 @@ def _of_files(codes: RunCodes, data: str, labels: str | None, reading: Mapping[s
 
 
 def _encoded(rows: Rows, encoders: Sequence[Encoder]) -> OneHot:
-    for encoder in encoders:
-        rows = encoder.encode(rows)
-    assert isinstance(rows, OneHot)  # the last encoder is of kind wta or dwta
-    return rows
+    codes = encode_all(rows, encoders)
+    assert isinstance(codes, OneHot)  # the last encoder is of kind wta or dwta
+    return codes
 
 
 # ---- ranking -----------------------------------------------------------------------------------------------------

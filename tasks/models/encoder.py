@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
 
@@ -33,6 +34,13 @@ class Encoder(Protocol):
 
     @classmethod
     def load(cls, header: dict[str, Any], tensors: dict[str, Array]) -> Self: ...
+
+
+def encode_all(rows: Rows, encoders: Iterable[Encoder]) -> Rows:
+    """Rows through a chain of encoders, first to last. Raises ColumnMismatch."""
+    for encoder in encoders:
+        rows = encoder.encode(rows)
+    return rows
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,7 @@ from tasks.errors import LabelgroveError
 from tasks.files import beside, disk_room, settle, swap_in
 from tasks.models.base import Model, Ranking
 from tasks.models.card import model_card
-from tasks.models.encoder import Encoder
+from tasks.models.encoder import Encoder, encode_all
 from tasks.models.errors import ModelDamaged, ModelFormat
 from tasks.models.flat import is_probabilistic, rank_flat
 from tasks.models.header import RESTORE, content_digest, json_text, make_header, plain_values, read_header
@@ -64,8 +64,7 @@ class SavedModel:
 
         labels  (n_rows,) int32, -1 where not known: with them the ranking holds probabilities, if the model has any
         """
-        for encoder in () if encoded else self.encoders:
-            rows = encoder.encode(rows)
+        rows = rows if encoded else encode_all(rows, self.encoders)
         if labels is not None and is_probabilistic(self.model):
             return rank_flat(self.model, rows, top, labels)
         return self.model.rank(rows, top)
