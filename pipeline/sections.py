@@ -235,6 +235,12 @@ class TraceNorm(Learner):
     lambda2_steps: int = Field(1, ge=1, description="values of lambda2, each `alpha` times the one before")
     alpha: float = Field(0.5, gt=0, lt=1, description="ratio of a path's neighbours; the validation rows choose")
     choose: Literal["top1", "log-loss"] = Field("log-loss", description="of the validation rows, what picks the pair")
+    standard_errors: float = Field(
+        0.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="not the best pair, but the one of least rank that is at most so many standard errors worse",
+    )
     patience: int = Field(
         2, ge=0, description="values of lambda1 that are no better, after which weaker ones are not tried; 0: all are"
     )

@@ -1,7 +1,7 @@
 """The regularisation path of a trace-norm learner over the pool: one pair of penalties after another, each kept.
 
 What is kept is all that the rest of the path needs: the records of the pairs that are behind, where the next one
-starts, and the best model so far. An interrupted path goes on from there, to the same bits.
+starts, and the models that may yet be chosen. An interrupted path goes on from there, to the same bits.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ import numpy as np
 
 from pipeline.oracles import keep, load_kept
 from pipeline.pool import Pool
+from pipeline.store import StepDamaged
+from pipeline.trace_choice import PairChoice, with_errors
 from pipeline.trace_oracle import PoolRisk
 from tasks.fit.targets import VALIDATION, SplitTargets
 from tasks.io import Block
 from tasks.rows.base import Array
-from tasks.trace.blocks import Validation, validate_block
 from tasks.trace.point import Basis, Point
 from tasks.trace.reg_path import path
 from tasks.trace.solution import Factors, Penalty, Record, Solution, Solver, SolverParams
+from tasks.trace.validation import Validation, validate_block
 
 Event = Callable[..., None]
 PairRecord = dict[str, Any]
@@ -36,30 +38,38 @@ class PathState:
 
     records   of the pairs that are behind, in order: penalties, certificate, what the validation rows say
     history   of each pair, one record an iteration
-    choose    what picks the pair: "top1" or "log-loss"
+    choose    what picks the pair
     point     where the last pair ended
-    factors, bias  of the best pair
+    samples   of each pair, the validation rows that are looked at one by one: (m, 2) float32
+    seconds   that each pair took
     """
 
-    choose: str = "log-loss"
+    choose: PairChoice = field(default_factory=PairChoice)
     records: list[PairRecord] = field(default_factory=list)
     history: list[list[Record]] = field(default_factory=list)
     point: Point | None = None
-    factors: Factors | None = None
-    bias: Array | None = None
+    samples: list[Array] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
 
     @property
     def best(self) -> int:
-        """Of all pairs, see `best_of`."""
-        return best_of(self.records, self.choose)
+        """Of all pairs the one that the validation rows like best."""
+        return self.choose.best(self.records)
 
+    @property
+    def chosen(self) -> int:
+        """Of all pairs the one that is kept."""
+        return self.choose.chosen(self.records, self.samples)
 
-def best_of(records: Sequence[PairRecord], choose: str) -> int:
-    """Most validation rows right, or least log-loss, ties by the other; without such rows the last."""
-    scored = [(record["top1"], -record["log_loss"], -i) for i, record in enumerate(records) if record["rows"]]
-    if choose == "log-loss":
-        scored = [(loss, top1, place) for top1, loss, place in scored]
-    return -max(scored)[2] if scored else len(records) - 1
+    def may_be_chosen(self) -> list[int]:
+        """The pairs whose models are kept while the path is walked: all where a later best one tells."""
+        return list(range(len(self.records))) if self.choose.errors else [self.best]
+
+    def path(self) -> list[PairRecord]:
+        """The records, and what can be said of the pairs when all are known."""
+        chosen = self.chosen
+        found = with_errors(self.records, self.samples)
+        return [{**record, "chosen": place == chosen} for place, record in enumerate(found)]
 
 
 @dataclass(frozen=True)
@@ -70,6 +80,7 @@ class Validator:
     blocks: Sequence[Block]
     dataset: str
     name: str
+    stride: int
 
     def __call__(self, solution: Solution) -> Validation:
         if not self.blocks:
@@ -78,13 +89,18 @@ class Validator:
         model = {"u": factors.u.astype(np.float32), "core": (factors.theta[:, None] * factors.v.T).astype(np.float32)}
         model |= {} if bias is None else {"bias": bias.astype(np.float32)}
         targets = SplitTargets(self.dataset, VALIDATION)
-        found: Validation = self.pool.sum(validate_block, self.blocks, model, targets, name=f"validate_{self.name}")
+        found: Validation = self.pool.sum(
+            validate_block, self.blocks, model, targets, self.stride, name=f"validate_{self.name}"
+        )
         return found
 
 
 @dataclass(frozen=True)
 class TracePath:
-    """A path to walk: penalties in order, a row for each lambda2, how each is solved, and who hears of it."""
+    """A path to walk: penalties in order, a row for each lambda2, how each is solved, and who hears of it.
+
+    choose    what picks the pair; patience: pairs of a row that are no better, after which the row is over
+    """
 
     risk: PoolRisk
     validate: Validator
@@ -92,18 +108,25 @@ class TracePath:
     params: SolverParams
     solver: Solver
     bias: bool
-    choose: str
+    choose: PairChoice
     patience: int
     folder: Path
     event: Event
 
-    def walk(self) -> PathState:
-        """Row by row; pairs that an interrupted attempt has finished are not solved again."""
+    def walk(self) -> tuple[PathState, Factors, Array | None]:
+        """Row by row; pairs that an interrupted attempt has finished are not solved again.
+
+        Returns where it ended, and the factors and the bias of the pair that is chosen.
+        """
         state = load_state(self.folder / STATE, self.risk, self.choose)
         watch = _Watch(self)
         for number, penalties in enumerate(self.rows):
             self._row(number, penalties, state, watch)
-        return state
+        place = self._model(state.chosen)
+        kept = load_kept(place)
+        if kept is None:
+            raise StepDamaged("it is not what was written", str(place), "type the same command again")
+        return state, Factors(kept["u"], kept["theta"], kept["v"]), kept.get("bias")
 
     def _row(self, number: int, penalties: Sequence[Penalty], state: PathState, watch: _Watch) -> None:
         """From strong to weak, until the pairs have got no better for `patience` of them."""
@@ -113,27 +136,37 @@ class TracePath:
         watch.begin(len(state.records))
         args = (self.risk, penalties, self.params, self.bias, self.solver, watch)
         for _, penalty, solution in path(*args, skip=len(done), start=state.point if done else None):
-            done.append({"row": number, **record_of(penalty, solution, self.validate(solution))})
-            self._keep(state, done[-1], solution)
+            found = self.validate(solution)
+            done.append({"row": number, **record_of(penalty, solution, found)})
+            self._keep(state, done[-1], solution, found.sample(), watch.seconds())
             watch.begin(len(state.records))
             if self.over(done):
                 break
 
     def over(self, done: Sequence[PairRecord]) -> bool:
         """Whether the last `patience` pairs of a row are no better than the one before them."""
-        return 0 < self.patience < len(done) - best_of(done, self.choose)
+        return 0 < self.patience < len(done) - self.choose.best(done)
 
-    def _keep(self, state: PathState, record: PairRecord, solution: Solution) -> None:
-        """One more pair is behind."""
+    def _keep(self, state: PathState, record: PairRecord, solution: Solution, sample: Array, seconds: float) -> None:
+        """One more pair is behind: first its model is on disk, then it counts, then what nobody needs is removed."""
         state.records.append(record)
         state.history.append(solution.history)
         state.point = solution.point
-        if state.best == len(state.records) - 1:
-            state.factors, state.bias = solution.factors, solution.bias
+        state.samples.append(sample)
+        state.seconds.append(seconds)
+        place, kept = len(state.records) - 1, state.may_be_chosen()
+        if place in kept:
+            factors, bias = solution.factors, {} if solution.bias is None else {"bias": solution.bias}
+            keep(self._model(place), {"u": factors.u, "theta": factors.theta, "v": factors.v, **bias})
         save_state(self.folder / STATE, state, self.risk.fit)
+        for earlier in set(range(place)).difference(kept):
+            self._model(earlier).unlink(missing_ok=True)
         self.risk.log.forget()
         self.risk.forget_columns(solution.point.basis)
-        self.event("pair", model=self.risk.name, pair=len(state.records) - 1, **record)
+        self.event("pair", model=self.risk.name, pair=place, **record, seconds=round(seconds, 3))
+
+    def _model(self, place: int) -> Path:
+        return model_file(self.folder, place)
 
 
 class _Watch:
@@ -149,10 +182,14 @@ class _Watch:
         self._say(f"pair{pair:02d}")
 
     def __call__(self, record: Record) -> None:
-        seconds = round(time.perf_counter() - self.started, 3)
+        seconds = round(self.seconds(), 3)
         self.walked.event("iteration", model=self.walked.risk.name, pair=self.pair, **record, seconds=seconds)
         relative = record["gap"] / max(record["objective"], 1e-300)
         self._say(f"pair{self.pair:02d}_relgap{relative:.6f}_rank{int(record['rank'])}")
+
+    def seconds(self) -> float:
+        """Since the pair was begun, in this attempt."""
+        return time.perf_counter() - self.started
 
     def _say(self, text: str) -> None:
         self.walked.risk.said = f"_{text}"
@@ -179,23 +216,25 @@ def record_of(penalty: Penalty, solution: Solution, found: Validation) -> PairRe
 STATE = "path.npz"
 
 
+def model_file(folder: Path, place: int) -> Path:
+    """Of the pair at a place, its factors and its bias."""
+    return folder / f"pair-{place}.npz"
+
+
 def save_state(file: Path, state: PathState, fit: str) -> None:
     """One file, whole or not at all; the columns of the point's basis lie beside it."""
-    point, factors = state.point, state.factors
+    point = state.point
     arrays: dict[str, Array] = {}
     groups: list[list[Any]] = []
     if point is not None:
         groups = [[g.token, g.size, list(kept)] for g, kept in zip(point.basis.groups, point.basis.kept, strict=True)]
         arrays |= {"core": point.core} | ({} if point.bias is None else {"point_bias": point.bias})
-    if factors is not None:
-        arrays |= {"u": factors.u, "theta": factors.theta, "v": factors.v}
-        arrays |= {} if state.bias is None else {"bias": state.bias}
-    said = {"fit": fit, "records": state.records, "history": state.history, "groups": groups}
-    keep(file, {**arrays, "state": np.array(json.dumps(said))})
+    said = {"fit": fit, "records": state.records, "history": state.history, "groups": groups, "seconds": state.seconds}
+    keep(file, {**arrays, "samples": np.array(state.samples), "state": np.array(json.dumps(said))})
 
 
-def load_state(file: Path, risk: PoolRisk, choose: str) -> PathState:
-    """Empty when there is none of this fit, or when it or a column's file is not what was written."""
+def load_state(file: Path, risk: PoolRisk, choose: PairChoice) -> PathState:
+    """Empty when there is none of this fit, or when it, a column's or a model's file is not what was written."""
     kept = load_kept(file)
     said = json.loads(str(kept["state"])) if kept is not None and "state" in kept else {}
     if kept is None or said.get("fit") != risk.fit:
@@ -205,11 +244,7 @@ def load_state(file: Path, risk: PoolRisk, choose: str) -> PathState:
     if len(found) < len(groups):
         return PathState(choose)
     basis = Basis(risk.n_features, tuple(found), tuple(columns for _, columns in groups))
-    return PathState(
-        choose,
-        said["records"],
-        said["history"],
-        Point(basis, kept["core"], kept.get("point_bias")),
-        Factors(kept["u"], kept["theta"], kept["v"]),
-        kept.get("bias"),
-    )
+    point = Point(basis, kept["core"], kept.get("point_bias"))
+    state = PathState(choose, said["records"], said["history"], point, list(kept["samples"]), said["seconds"])
+    models = [load_kept(model_file(file.parent, place)) for place in state.may_be_chosen()]
+    return PathState(choose) if any(model is None for model in models) else state

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,9 @@ from pipeline.dataset import SPLITS, Dataset
 from pipeline.outputs import text_table
 from pipeline.plan import human_bytes
 from pipeline.report.numbers import percent
-from pipeline.stages.train import STRUCTURE
+from pipeline.report.path_tables import path_table
+from pipeline.report.table import MARK, NOTE_WIDTH
+from pipeline.stages.train import PATH, STRUCTURE
 from tasks.errors import UsageError
 from tasks.hashing.explain import explain_hash, explain_rows
 from tasks.io import read_labels, read_rows, read_split
@@ -61,6 +64,8 @@ def inspect(
 def facts_of(saved: SavedModel) -> dict[str, Any]:
     """What the folder says of the model: plain values."""
     header = saved.header
+    origin = dict(header.get("provenance", {}))
+    path = origin.pop(PATH, None)
     learnt = {name: values for name, values in saved.model.tensors().items() if name not in STRUCTURE}
     return {
         "model": saved.folder,
@@ -77,7 +82,8 @@ def facts_of(saved: SavedModel) -> dict[str, Any]:
         "probabilistic": saved.probabilistic,
         **({"certificate": header["certificate"]} if "certificate" in header else {}),
         "digest": saved.digest,
-        "provenance": dict(header.get("provenance", {})),
+        "provenance": origin,
+        **({PATH: path} if path else {}),
         "metrics": dict(header.get("metrics", {})),
     }
 
@@ -149,7 +155,18 @@ def text_of(found: dict[str, Any]) -> str:
     text += hash_text(found["hash"]) if "hash" in found else ""
     if "certificate" in found:
         text += certificate_text(found["certificate"], found.get("certified"))
+    text += path_text(found[PATH]) if PATH in found else ""
     return clean(text)
+
+
+def path_text(pairs: list[dict[str, Any]]) -> str:
+    """A line for each pair of penalties that was solved."""
+    table = path_table("", pairs)
+    marks = ["", *(f" {MARK}" if place in table.chosen else "" for place in range(len(pairs)))]
+    lines = [[row[0] + mark, *row[1:]] for row, mark in zip([table.heading, *table.rows], marks, strict=True)]
+    chosen = [f"{MARK} the pair that was chosen."] if table.chosen else []
+    note = "".join(f"{line}\n" for line in textwrap.wrap(" ".join([*chosen, table.note]), NOTE_WIDTH))
+    return f"\npath: {table.title}\n" + text_table(lines) + note
 
 
 def _sizes(part: dict[str, Any]) -> str:

@@ -13,12 +13,17 @@ def digits(value: float) -> str:
     return f"{value:.6g}"
 
 
+def share(value: float) -> str:
+    """Of a gap, which may be a small part of a per cent."""
+    return f"{short(100 * value)} %"
+
+
 COLUMNS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("lambda1", "lambda1", short),
     ("lambda2", "lambda2", short),
     ("objective", "objective", digits),
     ("gap", "gap", short),
-    ("relative_gap", "relative gap", lambda share: f"{short(100 * share)} %"),
+    ("relative_gap", "relative gap", share),
     ("c1", "C1", short),
     ("c2", "C2", short),
     ("rank", "rank", count),

@@ -17,6 +17,7 @@ from pipeline.report.curves import retrieval_plot, sweep_plots
 from pipeline.report.descent import descent_plots
 from pipeline.report.figures import Lines, Point, Scale, bars, scatter, scoped
 from pipeline.report.numbers import WIDE_COLUMNS, columns_of, count, percent, plain, seconds, size
+from pipeline.report.path_tables import path_tables
 from pipeline.report.paths import path_plots
 from pipeline.report.plot import Plot
 from pipeline.report.spectrum import spectrum_plot
@@ -67,6 +68,7 @@ def render(run: RunSummary, plots: Sequence[Plot], folder: str) -> str:
         best=best_model(run.models),
         details=details_of(run),
         figures=figures,
+        paths=path_tables(run),
         folder=folder,
         lists=[
             ("Lost", _cut(run.lost)),

@@ -17,7 +17,8 @@ from pipeline.report.table import printable
 
 Pair = Mapping[str, Any]  # numbers of one solved pair of lambdas
 LAMBDAS = ("lambda1", "lambda2")
-KEYS = ("objective", "gap", "relative_gap", "c1", "c2", "rank", "atoms", "iterations", "top1", "log_loss")
+SOLVED = ("objective", "gap", "relative_gap", "c1", "c2", "rank", "atoms", "iterations", "evaluations")
+KEYS = (*SOLVED, "top1", "top1_error", "log_loss", "log_loss_error", "seconds")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.config import RunConfig
 from pipeline.rows_facts import RowsFacts
 from pipeline.stage import Work
 from pipeline.stages.predict import evaluate_step
-from pipeline.stages.train import MODEL, train_step
+from pipeline.stages.train import MODEL, PAIR_SECONDS, PATH, train_step
 from tasks.models.folder import load_model
 from tasks.models.linear import LinearModel
 from tasks.models.spectrum import singular_values, within_reach
@@ -26,6 +26,7 @@ def model_details(config: RunConfig, facts: Mapping[str, RowsFacts], work: Work)
     for learner in config.train:
         trained = work.inputs[train_step(learner.name)].results
         found = {key: trained[key] for key in TRAINED if trained.get(key)}
+        found |= _timed(found.get(PATH, ()), work.inputs[train_step(learner.name)].measured.get(PAIR_SECONDS, ()))
         if not found.get("path"):
             found.pop("history", None)  # that of rounds of SGD, which is not drawn
         if learner.kind in SPECTRAL and within_reach(facts[learner.rows].n_features, work.dataset.n_classes):
@@ -35,6 +36,13 @@ def model_details(config: RunConfig, facts: Mapping[str, RowsFacts], work: Work)
                 found[key] = rows if key == "top_k" else rows[: config.report.worst_classes]
         details[learner.name] = found
     return details
+
+
+def _timed(path: Sequence[Mapping[str, Any]], seconds: Sequence[float]) -> dict[str, Any]:
+    """The pairs of a path with the time that each took, where that is known of all."""
+    if not path or len(seconds) != len(path):
+        return {}
+    return {PATH: [{**pair, "seconds": took} for pair, took in zip(path, seconds, strict=True)]}
 
 
 def _spectrum(folder: str) -> dict[str, Any]:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pipeline.config import TraceNorm
 from pipeline.stage import Estimate, Facts, Made, Work
 from pipeline.stages.problems import class_counts, parameter_bytes
-from pipeline.stages.train import MEGABYTE, TrainStage, check_rows, model_facts, save, saved_bytes
+from pipeline.stages.train import MEGABYTE, PAIR_SECONDS, PATH, TrainStage, check_rows, model_facts, save, saved_bytes
+from pipeline.store import plain
+from pipeline.trace_choice import PairChoice, stride_of
 from pipeline.trace_oracle import LOG_BYTES, SAMPLE_BYTES, PoolRisk, TrainingRows
 from pipeline.trace_path import PathState, TracePath, Validator
 from tasks.digest import digest_text
 from tasks.io import Block
+from tasks.models.base import Model
 from tasks.models.certificate import NUMBERS
 from tasks.models.factored import trace_norm_model
 from tasks.sums import FAN_IN
@@ -22,7 +26,7 @@ from tasks.trace.atom_descent import DescentParams, atom_descent
 from tasks.trace.certificate import lambda1_max
 from tasks.trace.reg_path import geometric, grid
 from tasks.trace.risk import SLICE_CELLS
-from tasks.trace.solution import Penalty, Solver, SolverParams
+from tasks.trace.solution import Factors, Penalty, Solver, SolverParams
 from tasks.trace.subspace import subspace_descent
 
 FLOAT, DOUBLE = 4, 8  # bytes
@@ -38,6 +42,8 @@ MOST_RECORDS = 2000  # of iterations that DONE.json keeps of all pairs; beyond t
 @dataclass(frozen=True)
 class TraceNormStage(TrainStage):
     """Solve every pair of penalties, from strong to weak, and keep the weights that the validation rows like best."""
+
+    version: ClassVar[int] = 2
 
     learner: TraceNorm
     chain: tuple[str, ...]
@@ -70,7 +76,8 @@ class TraceNormStage(TrainStage):
         risk.log.begin("largest")
         largest = lambda1_max(risk, learner.bias)
         blocks = validation_blocks(work, learner.tested_on)
-        validate = Validator(work.pool, blocks, work.dataset.path, learner.name)
+        stride = stride_of(work.dataset.split_counts["validation"])
+        validate = Validator(work.pool, blocks, work.dataset.path, learner.name, stride)
         params = SolverParams(learner.gap, learner.epsilon, learner.max_iterations)
         folder = work.folder / "progress"
         walked = TracePath(
@@ -80,13 +87,17 @@ class TraceNormStage(TrainStage):
             params,
             SOLVERS[learner.solver],
             learner.bias,
-            learner.choose,
+            PairChoice(learner.choose, learner.standard_errors),
             learner.patience,
             folder,
             work.event,
         )
-        state = walked.walk()
-        return self._made(work, state, largest, time.perf_counter() - started)
+        state, factors, offset = walked.walk()
+        certificate = certificate_of(state, factors, largest, learner)
+        model = trace_norm_model(factors.u, factors.theta, factors.v, offset, certificate)
+        made = self._made(work, state, model, certificate)
+        made.measured["seconds"] = time.perf_counter() - started
+        return made
 
     def _risk(self, work: Work) -> PoolRisk:
         dataset, learner = work.dataset, self.learner
@@ -94,31 +105,24 @@ class TraceNormStage(TrainStage):
         rows = TrainingRows(blocks, dataset.path, counts, self.n_features, self.row_floats, learner.name)
         return PoolRisk(work.pool, rows, digest_text(work.folder.name, dataset.digest), work.folder / "progress")
 
-    def _made(self, work: Work, state: PathState, largest: float, seconds: float) -> Made:
-        best = state.best
-        record = state.records[best]
-        certificate = certificate_of(state, largest, self.learner)
-        factors = state.factors
-        if factors is None:
-            raise ValueError(f"{self.learner.name}: a path without a pair")
-        model = trace_norm_model(factors.u, factors.theta, factors.v, state.bias, certificate)
+    def _made(self, work: Work, state: PathState, model: Model, certificate: dict[str, Any]) -> Made:
+        record, pairs = state.records[state.chosen], state.path()
         said = {key: certificate[key] for key in ("lambda1", "lambda2", "relative_gap", "solver")}
-        digest = save(self, work, model, said)
+        digest = save(self, work, model, said | ({PATH: told_of(pairs)} if len(pairs) > 1 else {}))
         rows = work.dataset.split_counts["train"]
         facts = model_facts(model, rows * train_operations(state, self.n_features, work.dataset.n_classes), rows)
         numbers = {key: value for key, value in certificate.items() if key not in ("spectrum", "solver", "epsilon")}
-        chosen = [{**entry, "chosen": i == best} for i, entry in enumerate(state.records)]
         results = {
             **facts,
             **numbers,
             "iterations": record["iterations"],
             "restricted": record["restricted"],
-            "findings": findings_of(self.learner, state, largest),
+            "findings": findings_of(self.learner, state, certificate["lambda1_max"]),
             "spectrum": certificate["spectrum"],
-            "path": chosen,
+            PATH: pairs,
             "history": history_of(state),
         }
-        return Made(digest, results, {"seconds": seconds})
+        return Made(digest, results, {PAIR_SECONDS: state.seconds})
 
 
 def rows_of(learner: TraceNorm, largest: float) -> list[list[Penalty]]:
@@ -141,14 +145,24 @@ def validation_blocks(work: Work, rows: str) -> list[Block]:
     return [block for block in work.blocks(rows) if block.stop > first and block.start < last]
 
 
-def certificate_of(state: PathState, largest: float, learner: TraceNorm) -> dict[str, Any]:
+TOLD = ("lambda1", "lambda2", "objective", "relative_gap", "rank", "top1", "top1_error", "log_loss", "log_loss_error")
+TOLD_OF_PAIR = (*TOLD, "iterations", "evaluations", "chosen")
+
+
+def told_of(pairs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What the model says of each pair, as JSON takes it."""
+    told: list[dict[str, Any]] = plain([{key: pair[key] for key in TOLD_OF_PAIR if key in pair} for pair in pairs])
+    return told
+
+
+def certificate_of(state: PathState, factors: Factors, largest: float, learner: TraceNorm) -> dict[str, Any]:
     """What the model says of how good its weights are."""
-    record = state.records[state.best]
+    record = state.records[state.chosen]
     return {
         **{key: record[key] for key in NUMBERS if key in record},
         "lambda1_max": largest,
         "epsilon": max(record["c1"], record["c2"]),
-        "spectrum": [] if state.factors is None else state.factors.theta.tolist(),
+        "spectrum": factors.theta.tolist(),
         "solver": learner.solver,
     }
 
@@ -171,23 +185,23 @@ def history_of(state: PathState) -> list[dict[str, Any]]:
     every = [{"pair": pair, **record} for pair, records in enumerate(state.history) for record in records]
     if len(every) <= MOST_RECORDS:
         return every
-    return [record for record in every if record["pair"] == state.best][:MOST_RECORDS]
+    return [record for record in every if record["pair"] == state.chosen][:MOST_RECORDS]
 
 
 def findings_of(learner: TraceNorm, state: PathState, largest: float) -> list[str]:
     """What is doubtful of the pair that was chosen, for whoever reads the results."""
-    best, found = state.best, []
-    record = state.records[best]
+    found, best = [], state.records[state.best]
+    record = state.records[state.chosen]
     if not record["converged"]:
         asked = f"gap {learner.gap:g}" if learner.epsilon is None else f"epsilon {learner.epsilon:g}"
         why = "max_iterations" if record["iterations"] >= learner.max_iterations else "float32"
         reached = f"relative gap {record['relative_gap']:.3g}, C1 {record['c1']:.3g}, C2 {record['c2']:.3g}"
         found.append(f"NotConverged: {learner.name}: {asked} was not reached: {reached}; ended by {why}")
-    row = [entry for entry in state.records if entry["row"] == record["row"]]
+    row = [entry for entry in state.records if entry["row"] == best["row"]]
     if not record["rank"]:
         least = f"lambda1 {record['lambda1']:.3g}, and no weights are best from {largest:.3g} on"
         found.append(f"ZeroWeights: {learner.name}: all weights are 0: {least}")
-    elif record["rows"] and len(row) == learner.n_lambda1 > 1 and row[-1] is record:
+    elif best["rows"] and len(row) == learner.n_lambda1 > 1 and row[-1] is best:
         found.append(
             f"PathEnd: {learner.name}: the last lambda1 of the path was best: more lambda1_steps may be better"
         )

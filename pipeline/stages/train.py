@@ -36,6 +36,8 @@ from tasks.sums import FAN_IN
 from tasks.taxonomy import Taxonomy
 
 MODEL = "model"  # folder of the trained model within its step
+PATH = "path"  # what a model says of the pairs of penalties that were solved
+PAIR_SECONDS = "pair_seconds"  # measured of a path: of each of its pairs
 MEGABYTE = 1 << 20
 
 

@@ -68,6 +68,11 @@ def _metric_rows(metrics: Mapping[str, float]) -> list[str]:
     return ["", "## Measured", "", "| measure | value |", "|---|---|", *rows] if rows else []
 
 
+def _brief(value: Any) -> str:
+    """What a line has room for."""
+    return f"{len(value):,} entries in model.json" if isinstance(value, list) else str(value)
+
+
 def model_card(
     header: Mapping[str, Any], name: str, provenance: Mapping[str, Any], metrics: Mapping[str, float]
 ) -> str:
@@ -92,7 +97,7 @@ def model_card(
     lines += ["", f"Content digest: `{header['digest']}`"]
     lines += _metric_rows(metrics)
     lines += ["", "## Where it comes from", ""]
-    lines += [f"- {markdown_text(key)}: {markdown_text(str(value))}" for key, value in sorted(provenance.items())]
+    lines += [f"- {markdown_text(key)}: {markdown_text(_brief(value))}" for key, value in sorted(provenance.items())]
     lines += ["", "## Files", ""]
     lines += ["- `model.json`: format, sizes and every definition needed to compute scores from the tensors"]
     lines += ["- `weights.safetensors`: the tensors", "- `classes.parquet`: class number, id and name"]

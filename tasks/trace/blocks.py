@@ -24,7 +24,6 @@ from tasks.trace.risk import (
     gradient_chunk,
     losses_chunk,
 )
-from tasks.trace.softmax import softmax_losses
 
 SPAN_WORK = 1 << 22  # of a sum, below: some fifty milliseconds, beside which handing out a task costs little
 WIDTH = 256  # numbers of a row that cost a gradient as much as the rest of a row and class
@@ -118,26 +117,3 @@ def taking_part(block: Block, index: Array) -> Rows:
     """The rows of a block at `index`, ascending; without a copy when these are all."""
     rows = read_rows(block)
     return rows if index.size == rows.n_rows else rows.take(index)
-
-
-@dataclass(frozen=True, slots=True)
-class Validation:
-    """Sums over validation rows: rows, those whose best class is their own (ties to the lower class), and losses."""
-
-    rows: int
-    hits: int
-    loss: float
-
-    def __add__(self, other: Validation) -> Validation:
-        return Validation(self.rows + other.rows, self.hits + other.hits, self.loss + other.loss)
-
-
-def validate_block(block: Block, model: Arrays, targets: SplitTargets) -> Validation:
-    """model  u (n_features, rank), core (rank, n_classes), and bias (n_classes,) if there is one"""
-    index, labels = targets.of(block)
-    rows = taking_part(block, index)
-    scores = rows.scores(np.ascontiguousarray(model["u"], np.float32)) @ model["core"].astype(np.float32)
-    if "bias" in model:
-        scores += model["bias"].astype(np.float32)
-    hits = int((scores.argmax(axis=1) == labels).sum()) if labels.size else 0
-    return Validation(int(labels.size), hits, softmax_losses(scores, labels))

@@ -33,6 +33,14 @@ def softmax_losses(scores: Array, labels: Array) -> float:
     return float(_losses(_raise_rows(scores, labels, False)))
 
 
+def softmax_row_losses(scores: Array, labels: Array) -> Array:
+    """(n_rows,) float64: the loss of each row; see `softmax_losses`."""
+    said = _raise_rows(scores, labels, False)
+    losses = np.empty(len(said))
+    _row_losses(said, losses)
+    return losses
+
+
 def _raise_rows(scores: Array, labels: Array, turning: bool) -> Array:
     """(n_rows, 4) float64: see `_raise_rows32`. Scores become e^(z - max), that of the row's own class 0."""
     said = np.zeros((len(scores), 4))
@@ -81,14 +89,26 @@ def _raise_rows64(scores: Array, labels: Array, turning: bool, said: Array) -> N
 
 @numba.njit(cache=True, nogil=True)
 def _losses(said: Array) -> float:
-    """Sum of log(sum of e^(z - max)) - (z_y - max); exact where the loss is nearly 0."""
+    """The sum of `_loss`."""
     loss = 0.0
     for i in range(said.shape[0]):
-        if said[i, OWN] == 0.0:
-            loss += np.log1p(said[i, OTHERS])
-        else:
-            loss += np.log(said[i, RAISED] + said[i, OTHERS]) - said[i, OWN]
+        loss += _loss(said[i])
     return loss
+
+
+@numba.njit(cache=True, nogil=True)
+def _row_losses(said: Array, losses: Array) -> None:
+    """`_loss` of each row."""
+    for i in range(said.shape[0]):
+        losses[i] = _loss(said[i])
+
+
+@numba.njit(cache=True, nogil=True)
+def _loss(row: Array) -> float:
+    """log(sum of e^(z - max)) - (z_y - max); exact where the loss is nearly 0."""
+    if row[OWN] == 0.0:
+        return float(np.log1p(row[OTHERS]))
+    return float(np.log(row[RAISED] + row[OTHERS]) - row[OWN])
 
 
 @numba.njit(cache=True, nogil=True)

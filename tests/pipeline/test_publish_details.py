@@ -101,7 +101,7 @@ def test_the_same_learner_on_codes_is_compared(made: Path) -> None:
 
 def fake_work(**results: Any) -> Any:
     """Steps with these results, as far as details look."""
-    inputs = {name: SimpleNamespace(results=result) for name, result in results.items()}
+    inputs = {name: SimpleNamespace(results=result, measured={}) for name, result in results.items()}
     return SimpleNamespace(inputs=inputs, folders={}, dataset=SimpleNamespace(n_classes=3))
 
 
@@ -127,6 +127,15 @@ def test_what_steps_say_is_passed_on_whatever_their_version() -> None:
     }
     assert found["b"] == old["detail"]
     assert listed(found) == {"a": {"spectrum": [2.0], "path": [{"lambda1": 1.0}], "top_k": [0.5, 0.75]}}
+
+
+def test_pairs_of_a_path_with_the_time_that_each_took() -> None:
+    run = config({"name": "a", "kind": "trace-norm"})
+    work = fake_work(train_a={"path": [{"lambda1": 1.0}, {"lambda1": 0.5}]})
+    facts = {"x": RowsFacts("dense", 4, 64, 4)}
+    for seconds, expected in (([1.5, 2.5], [1.5, 2.5]), ([1.5], [None, None])):
+        work.inputs["train_a"].measured = {"pair_seconds": seconds}
+        assert [pair.get("seconds") for pair in model_details(run, facts, work)["a"]["path"]] == expected
 
 
 def test_spectra_out_of_reach_are_not_asked_for() -> None:

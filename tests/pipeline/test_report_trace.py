@@ -23,6 +23,7 @@ from pipeline.report.descent import MOST_POINTS, descent_plots
 from pipeline.report.grids import Grid, grouped_bars, heat_map
 from pipeline.report.numbers import COLUMNS, WIDE_COLUMNS, columns_of, short
 from pipeline.report.page import plots_of, write_report
+from pipeline.report.path_tables import MOST_OPEN, path_table, path_tables
 from pipeline.report.paths import path_plots
 from pipeline.report.plot import MOST_LINES, Plot
 from pipeline.report.spectrum import spectrum_plot
@@ -177,6 +178,53 @@ def test_lambdas_that_differ_by_rounding_are_one() -> None:
     assert [plot.name for plot in plots] == ["path-accuracy-lambda1", "path-rank-lambda1"]
     assert len(table(plots[0])) == 3
     assert not list(path_plots(summary({"tr": {"path": pairs[:2]}})))
+
+
+def test_every_pair_is_a_line_of_the_table_with_what_is_known_of_it() -> None:
+    pairs = path([0.4, 0.2], [0.02], chosen=1, top1_error=0.0125, log_loss_error=0.25, evaluations=1234, seconds=2.5)
+    (found,) = path_tables(summary({"tr": {"path": pairs}, "alone": {"path": pairs[:1]}, "other": {}}))
+    assert (found.model, found.chosen, found.is_open) == ("tr", [1], True)
+    assert found.title == "2 pairs of lambda1 and lambda2, number 2 chosen"
+    shown = dict(zip(found.heading, found.rows[1], strict=True))
+    assert shown == {
+        "pair": "2",
+        "lambda1": "0.2",
+        "lambda2": "0.02",
+        "objective": "1",
+        "relative gap": "0.01 %",
+        "rank": "3",
+        "accuracy": "41.0 %",
+        "+/-": "0.250",
+        "log-loss": "1.500",
+        "passes": "7",
+        "evaluations": "1,234",
+        "time": "2.5 s",
+    }
+    assert "1.2" in found.rows[1]
+    assert "evaluations only their projections" in found.note
+
+
+def test_what_no_pair_knows_has_no_column() -> None:
+    bare = path_table("tr", path([0.4, 0.2], [0.0], top1=None, log_loss=None))
+    assert not {"accuracy", "log-loss", "+/-", "time"} & {*bare.heading}
+    assert "validation rows" not in bare.note
+    holes = path_table("tr", [{"lambda1": 0.5, "rank": 2}, {"lambda1": 0.25, "rank": math.nan}])
+    assert holes.heading == ("pair", "lambda1", "rank")
+    assert holes.rows[1] == ("2", "0.25", "-")
+    assert holes.title == "2 pairs of lambda1 and lambda2"
+
+
+@pytest.mark.parametrize("n", [MOST_OPEN, MOST_OPEN + 1])
+def test_long_tables_are_folded_on_the_page(tmp_path: Path, n: int) -> None:
+    pairs = path([0.5**i for i in range(n)], [0.0], chosen=3)
+    write_report(tmp_path / "r.html", summary({EVIL[0]: {"path": pairs}}))
+    text = (tmp_path / "r.html").read_text("utf-8")
+    page = Page(text)
+    part = text[text.index("<h2>Paths</h2>") :]
+    assert part.lstrip().startswith("<h2>Paths</h2>\n<details open>" if n <= MOST_OPEN else "<h2>Paths</h2>\n<details>")
+    assert part.count("<tr") == n + 1
+    assert re.findall(r'<tr class="marked"><td class="text">(\d+) &#9733;', part) == ["4"]
+    assert EVIL[0] in page.text
 
 
 def test_a_lambda_of_zero_is_drawn_on_a_linear_axis() -> None:

@@ -11,10 +11,11 @@ import pytest
 from pipeline.config import TraceNorm
 from pipeline.oracles import keep
 from pipeline.stages.trace import findings_of, rows_of
+from pipeline.trace_choice import SAMPLED_ROWS, PairChoice, stride_of, with_errors
 from pipeline.trace_oracle import PoolRisk
-from pipeline.trace_path import PathState, TracePath, best_of, load_state, save_state
+from pipeline.trace_path import PathState, TracePath, load_state, model_file, save_state
 from tasks.trace.point import Basis, Point
-from tasks.trace.solution import Factors
+from tests.naive import report as naive
 
 
 def learner(**more: Any) -> TraceNorm:
@@ -30,14 +31,66 @@ def pairs(*said: tuple[float, float], **more: Any) -> list[dict[str, Any]]:
 
 def test_the_best_pair_by_either_measure() -> None:
     records = pairs((0.5, 2.0), (0.7, 1.5), (0.7, 1.0), (0.6, 0.9), (0.6, 0.9))
-    assert best_of(records, "top1") == 2
-    assert best_of(records, "log-loss") == 3
-    assert best_of(pairs((0, 0), (0, 0), rows=0), "top1") == 1
+    assert PairChoice("top1").best(records) == 2
+    assert PairChoice("log-loss").best(records) == 3
+    assert PairChoice("top1").best(pairs((0, 0), (0, 0), rows=0)) == 1
+    assert PairChoice("log-loss", 1.0).chosen(pairs((0, 0), (0, 0), rows=0), []) == 1
+
+
+def measured(samples: list[np.ndarray], ranks: list[int]) -> list[dict[str, Any]]:
+    """The records of pairs, from (rows, 2) of each row's mistake and loss."""
+    said = [(1 - sample[:, 0].mean(), sample[:, 1].mean()) for sample in samples]
+    return [{**one, "rank": rank, "rows": len(samples[0])} for one, rank in zip(pairs(*said), ranks, strict=True)]
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("errors", [0.5, 1.0, 3.0])
+def test_of_pairs_as_good_as_the_best_the_one_of_least_rank(seed: int, errors: float) -> None:
+    random = np.random.default_rng(seed)
+    base = random.exponential(size=40)
+    samples = []
+    for place in range(5):
+        loss = base + random.normal(0.02 * (5 - place), 0.3, 40)
+        samples.append(np.stack([random.random(40) < 0.3 + 0.02 * place, loss], axis=1).astype(np.float32))
+    records = measured(samples, [1, 2, 2, 6, 9])
+    for column, measure in enumerate(("top1", "log-loss")):
+        losses = [[float(value) for value in sample[:, column]] for sample in samples]
+        expected = naive.simplest(records, losses, errors, 40)
+        assert PairChoice(measure, errors).chosen(records, samples) == expected
+    assert PairChoice("top1").chosen(records, samples) == PairChoice("top1").best(records)
+
+
+def test_the_error_is_of_the_difference_and_of_all_rows() -> None:
+    """Hard rows are hard for every pair; a sample of half the rows tells about as much of the mean of all."""
+    random = np.random.default_rng(3)
+    hard = random.exponential(100, 400)
+    samples = [np.stack([hard > 100, hard + shift], axis=1) for shift in (random.normal(0.1, 1, 400), 0)]
+    records = measured(samples, [1, 2])
+    first, best = with_errors(records, samples)
+    assert best["log_loss_error"] == best["top1_error"] == first["top1_error"] == 0
+    assert first["log_loss_error"] == pytest.approx(1 / 400**0.5, rel=0.1)
+    (half, _) = with_errors(records, [sample[::2] for sample in samples])
+    assert half["log_loss_error"] == pytest.approx(first["log_loss_error"], rel=0.1)
+    (few, _) = with_errors(records, [sample[:1] for sample in samples])
+    assert few["log_loss_error"] == 0
+    assert with_errors(pairs((0, 0), rows=0), []) == pairs((0, 0), rows=0)
+
+
+@pytest.mark.parametrize("rows", [0, 1, SAMPLED_ROWS, SAMPLED_ROWS + 1, 10 * SAMPLED_ROWS - 1])
+def test_no_more_rows_are_sampled_than_there_is_room_for(rows: int) -> None:
+    assert len(range(0, rows, stride_of(rows))) <= SAMPLED_ROWS
+    assert rows <= SAMPLED_ROWS or 2 * len(range(0, rows, stride_of(rows))) >= SAMPLED_ROWS
+
+
+def test_models_that_may_yet_be_chosen() -> None:
+    records = pairs((0.5, 2.0), (0.5, 1.0), (0.5, 1.5))
+    assert PathState(records=records).may_be_chosen() == [1]
+    assert PathState(PairChoice(errors=1.0), records).may_be_chosen() == [0, 1, 2]
 
 
 def test_a_row_is_over_after_patience_pairs_that_are_no_better() -> None:
     def over(patience: int, *losses: float) -> bool:
-        walked = TracePath(*[cast(Any, None)] * 6, "log-loss", patience, Path(), print)
+        walked = TracePath(*[cast(Any, None)] * 6, PairChoice(), patience, Path(), print)
         return walked.over(pairs(*((0.5, loss) for loss in losses)))
 
     assert not over(2)
@@ -88,22 +141,26 @@ def risk_of(fit: str) -> PoolRisk:
 
 
 def test_a_state_is_read_again_and_only_by_its_own_fit(tmp_path: Path) -> None:
-    factors = Factors(np.ones((3, 1)), np.ones(1), np.ones((2, 1)))
+    choose = PairChoice("top1")
     point = Point(Basis(3), np.zeros((0, 2)), np.arange(2.0))
-    state = PathState("top1", pairs((0.5, 2.0)), [[{"gap": 0.5}]], point, factors, np.zeros(2))
+    sample = np.ones((4, 2), np.float32)
+    state = PathState(choose, pairs((0.5, 2.0)), [[{"gap": 0.5}]], point, [sample], [1.5])
     save_state(tmp_path / "s.npz", state, "a")
-    again = load_state(tmp_path / "s.npz", risk_of("a"), "top1")
-    assert (again.records, again.history) == (state.records, state.history)
+    keep(model_file(tmp_path, 0), {"u": np.ones((3, 1))})
+    again = load_state(tmp_path / "s.npz", risk_of("a"), choose)
+    assert (again.records, again.history, again.seconds) == (state.records, state.history, state.seconds)
     assert again.point is not None
     assert (again.point.bias == point.bias).all()
-    assert again.factors is not None
-    assert (again.factors.u == factors.u).all()
-    assert load_state(tmp_path / "s.npz", risk_of("b"), "top1").records == []
+    assert (again.samples[0] == sample).all()
+    assert load_state(tmp_path / "s.npz", risk_of("b"), choose).records == []
+    model_file(tmp_path, 0).write_bytes(b"torn")
+    assert load_state(tmp_path / "s.npz", risk_of("a"), choose).records == []
 
 
 def test_what_is_no_state_is_none(tmp_path: Path) -> None:
-    assert load_state(tmp_path / "none.npz", risk_of("a"), "top1").records == []
+    choose = PairChoice("top1")
+    assert load_state(tmp_path / "none.npz", risk_of("a"), choose).records == []
     keep(tmp_path / "answer.npz", {"question": np.array("?")})
-    assert load_state(tmp_path / "answer.npz", risk_of("a"), "top1").records == []
+    assert load_state(tmp_path / "answer.npz", risk_of("a"), choose).records == []
     (tmp_path / "torn.npz").write_bytes(b"x")
-    assert load_state(tmp_path / "torn.npz", risk_of("a"), "top1") == PathState("top1")
+    assert load_state(tmp_path / "torn.npz", risk_of("a"), choose) == PathState(choose)

@@ -33,7 +33,7 @@ subquantizers = 8
 bits = 4
 """
 LEARNERS = {
-    "grid": "lambda1_steps = 3\nlambda2_steps = 2",
+    "grid": "lambda1_steps = 3\nlambda2_steps = 2\nstandard_errors = 2",
     "r1d": 'lambda1 = 0.02\nsolver = "r1d"\nbias = false\nepsilon = 0.02',
     "codes": 'rows = "dwta"\nlambda1_steps = 2\nlambda1 = 0.05',
 }

@@ -8,7 +8,7 @@ import pytest
 from tasks.exponential import LANES
 from tasks.rows.base import Array
 from tasks.trace.risk import SHRINK
-from tasks.trace.softmax import softmax_losses, softmax_residuals
+from tasks.trace.softmax import softmax_losses, softmax_residuals, softmax_row_losses
 from tests.naive import softmax as naive
 
 NONE = np.zeros(0)
@@ -34,6 +34,8 @@ def test_rows_one_by_one(dtype: type[np.floating], k: int, spread: float) -> Non
     np.testing.assert_allclose(residuals, [naive.residual(row, y, scale[y]) for row, y in rows], atol=tolerance)
     wanted = [sum(naive.entropy(row, y, t * scale[y]) for row, y in rows) for t in SHRINK]
     np.testing.assert_allclose(entropies, wanted, atol=30 * tolerance)
+    each = softmax_row_losses(scores.copy(), labels)
+    np.testing.assert_allclose(each, [naive.loss(row, y) for row, y in rows], atol=tolerance)
     assert softmax_losses(scores, labels) == loss
 
 
