@@ -62,7 +62,7 @@ def _at_origin(finding: Finding, text: str, origins: Mapping[str, Sequence[int]]
 
 
 def _findings(error: ValidationError, model: type[BaseModel], values: dict[str, Any], text: str) -> Iterator[Finding]:
-    for detail in error.errors():
+    for detail in _of_one_value(error.errors(), values):
         steps = [step for step in detail["loc"] if not _is_tag(step, values, detail["loc"])]
         path = _dotted(steps)
         message = str(detail["msg"]).removeprefix("Value error, ")
@@ -76,6 +76,35 @@ def _findings(error: ValidationError, model: type[BaseModel], values: dict[str, 
         elif detail["type"] not in ("missing", "value_error"):
             message += f" (it is {detail['input']!r})"
         yield Finding(path or "config", _line(text, steps), message)
+
+
+def _of_one_value(details: Sequence[Mapping[str, Any]], values: dict[str, Any]) -> list[dict[str, Any]]:
+    """The details, those of one value together: pydantic says of a number or "auto" why it is none of both."""
+    joined: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for detail in details:
+        loc = detail["loc"]
+        if not _is_place(loc, values):
+            loc = loc[:-1]  # behind the key, pydantic's name of one of the types that it may have
+        before = joined.get(loc)
+        if before is not None and detail["type"] not in ("missing", "extra_forbidden"):
+            before["msg"] += " or " + str(detail["msg"]).removeprefix(SHOULD)
+        else:
+            joined[loc] = {**detail, "loc": loc}
+    return list(joined.values())
+
+
+SHOULD = "Input should be "
+
+
+def _is_place(loc: tuple[Any, ...], values: dict[str, Any]) -> bool:
+    """Whether there can be anything at `loc`: what is before its last step is no single value."""
+    found: Any = values
+    for step in loc[:-1]:
+        if not _is_tag(step, values, loc):
+            found = found[step] if isinstance(found, list) else found.get(step) if isinstance(found, dict) else None
+        if not isinstance(found, dict | list):
+            return False
+    return True
 
 
 def _is_tag(step: Any, values: dict[str, Any], loc: tuple[Any, ...]) -> bool:

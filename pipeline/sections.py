@@ -230,7 +230,8 @@ class TraceNorm(Learner):
         description="values of lambda1, each `alpha` times the one before; default: 14 for auto, otherwise 1",
     )
     lambda2: Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["auto"] = Field(
-        "auto", description="weight of the squared Frobenius norm; auto: 0, of a path lambda1's largest squared"
+        "auto",
+        description="weight of the squared Frobenius norm; auto: 0, of a grid from 0.01 lambda1_max^2 down to 0",
     )
     lambda2_steps: int = Field(1, ge=1, description="values of lambda2, each `alpha` times the one before")
     alpha: float = Field(0.5, gt=0, lt=1, description="ratio of a path's neighbours; the validation rows choose")

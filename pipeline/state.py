@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.lock import holder
@@ -22,6 +22,7 @@ def state_of(folder: RunFolder, manifest: Mapping[str, Any]) -> dict[str, Any]:
     steps = steps_of(folder, manifest)
     current = next((event.get("step") for event in reversed(attempt) if event["event"] == "step"), None)
     results = results_of(folder, manifest)
+    solving = pair_under_way(attempt) if live else {}
     return {
         "run": str(folder.path),
         "state": "running" if live else (end["event"] if end else "stopped without a word (killed)"),
@@ -30,6 +31,7 @@ def state_of(folder: RunFolder, manifest: Mapping[str, Any]) -> dict[str, Any]:
         "left_out": list(asked.get("left_out", [])),
         "planned": next((event.get("steps", []) for event in attempt if event["event"] == "run"), []),
         "current": current if live else None,
+        **({"solving": solving} if solving else {}),
         "done": [step for step in steps if step["digest"] is not None],
         "to_do": [step["step"] for step in steps if step["digest"] is None and not (live and step["step"] == current)],
         "results": {
@@ -43,6 +45,22 @@ def state_of(folder: RunFolder, manifest: Mapping[str, Any]) -> dict[str, Any]:
         if live
         else None,
     }
+
+
+def pair_under_way(attempt: list[dict[str, Any]]) -> dict[str, Any]:
+    """Of the step that works now, the pair of penalties that it solves, and how far its last iteration came, or {}."""
+    begun = next((i for i in reversed(range(len(attempt))) if attempt[i]["event"] in ("step", "solving")), None)
+    if begun is None or attempt[begun]["event"] == "step":
+        return {}
+    found = _numbers(attempt[begun], ("pair", "pairs", "lambda1", "lambda2"))
+    last = next((event for event in reversed(attempt[begun:]) if event["event"] == "iteration"), {})
+    return found and found | _numbers(last, ("iteration", "objective", "gap", "rank"))
+
+
+def _numbers(event: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    """These of an event, {} unless all are there: an event may be of another version."""
+    found = {key: event[key] for key in keys if isinstance(event.get(key), int | float)}
+    return found if len(found) == len(keys) else {}
 
 
 def last_attempt(events: list[dict[str, Any]]) -> list[dict[str, Any]]:

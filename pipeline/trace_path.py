@@ -131,17 +131,17 @@ class TracePath:
     def _row(self, number: int, penalties: Sequence[Penalty], state: PathState, watch: _Watch) -> None:
         """From strong to weak, until the pairs have got no better for `patience` of them."""
         done = [record for record in state.records if record["row"] == number]
-        if self.over(done):
+        if len(done) == len(penalties) or self.over(done):
             return
-        watch.begin(len(state.records))
+        watch.begin(len(state.records), penalties[len(done)])
         args = (self.risk, penalties, self.params, self.bias, self.solver, watch)
         for _, penalty, solution in path(*args, skip=len(done), start=state.point if done else None):
             found = self.validate(solution)
             done.append({"row": number, **record_of(penalty, solution, found)})
             self._keep(state, done[-1], solution, found.sample(), watch.seconds())
-            watch.begin(len(state.records))
-            if self.over(done):
+            if len(done) == len(penalties) or self.over(done):
                 break
+            watch.begin(len(state.records), penalties[len(done)])
 
     def over(self, done: Sequence[PairRecord]) -> bool:
         """Whether the last `patience` pairs of a row are no better than the one before them."""
@@ -175,11 +175,14 @@ class _Watch:
     def __init__(self, walked: TracePath) -> None:
         self.walked, self.pair, self.started = walked, 0, time.perf_counter()
 
-    def begin(self, pair: int) -> None:
+    def begin(self, pair: int, penalty: Penalty) -> None:
         """The next iterations are of this pair."""
         self.pair, self.started = pair, time.perf_counter()
         self.walked.risk.log.begin(f"pair-{pair}")
         self._say(f"pair{pair:02d}")
+        at = {"lambda1": penalty.lambda1, "lambda2": penalty.lambda2}
+        pairs = sum(len(row) for row in self.walked.rows)
+        self.walked.event("solving", model=self.walked.risk.name, pair=pair, pairs=pairs, **at)
 
     def __call__(self, record: Record) -> None:
         seconds = round(self.seconds(), 3)

@@ -20,7 +20,7 @@ from pipeline.config_errors import ConfigError
 from pipeline.last_resort import say
 from pipeline.plan import human_bytes, run_path, tidy
 from pipeline.published import METRICS, results_of
-from pipeline.report.numbers import seconds
+from pipeline.report.numbers import seconds, short
 from pipeline.report.summary import RunSummary, SmallTable
 from pipeline.report.table import print_table, printable
 from pipeline.resources import free_bytes
@@ -130,7 +130,7 @@ def _status_text(state: dict[str, Any], notes: Sequence[str]) -> str:
     wide = max((len(entry["step"]) for entry in state["done"]), default=0)
     lines += [f"  done      {entry['step']:<{wide}}  {seconds(entry['seconds'])}" for entry in state["done"]]
     if state["current"]:
-        lines.append(f"  now       {state['current']}")
+        lines.append(f"  now       {state['current']}{_solving_text(state.get('solving', {}))}")
     lines += [f"  to do     {name}" for name in state["to_do"]]
     lines += [f"  left out  {name}: not trained" for name in state["left_out"]]
     if state["last_error"] and not state["holder"]:
@@ -138,6 +138,18 @@ def _status_text(state: dict[str, Any], notes: Sequence[str]) -> str:
     if state["results"]["state"] == "none":
         lines.append("no results yet")
     return "\n".join(map(clean, [*lines, *notes])) + "\n"
+
+
+def _solving_text(pair: dict[str, Any]) -> str:
+    """Which pair of penalties is being solved, and how far; "" when none is."""
+    if not pair:
+        return ""
+    text = f": pair {pair['pair'] + 1} of {pair['pairs']} at most"
+    text += f", lambda1 {pair['lambda1']:.3g}, lambda2 {pair['lambda2']:.3g}"
+    if not pair.get("objective"):
+        return text
+    gap = f"relative gap {short(100 * pair['gap'] / pair['objective'])} %"
+    return f"{text}, iteration {pair['iteration']:.0f}: {gap}, rank {pair['rank']:.0f}"
 
 
 def clean(text: str) -> str:
@@ -148,9 +160,18 @@ def clean(text: str) -> str:
 def logs(run: Path, *, runs: Path | None = None, last: int = 50) -> None:
     """Print the last events, one line each."""
     for event in find_run(run, runs).folder.events()[-last:]:
-        rest = {key: value for key, value in event.items() if key not in ("time", "event")}
+        rest = {key: _brief(value) for key, value in event.items() if key not in ("time", "event")}
         line = f"{_moment(event.get('time'))} {event['event']} {json.dumps(rest, ensure_ascii=False)}"
         sys.stdout.write(printable(line) + "\n")
+
+
+def _brief(value: Any) -> Any:
+    """Six digits of every number."""
+    if isinstance(value, dict):
+        return {key: _brief(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_brief(part) for part in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def _moment(stamp: Any) -> str:

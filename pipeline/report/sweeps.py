@@ -58,24 +58,36 @@ class Compression:
 
 def lines_of(run: RunConfig) -> list[Line]:
     """The lines among the models; a system with several changing keys gives one for each value of the others."""
+    return [line for system, members in _systems(run, run.train).items() for line in _lines(system, members)]
+
+
+def _lines(system: str, members: Members) -> list[Line]:
+    """Over the number that gives the longest line; models that have none there ("auto") make lines over others."""
+    numeric = [key for key in sorted(_changing(members)) if not _is_seed(key)]
+    ways = [(key, _lines_over(key, system, members)) for key in numeric]
+    key, drawn = max(ways, key=lambda way: _longest(way[1]), default=("", []))
+    if _longest(drawn) < 2:  # points alone, of models that differ in this and that, say nothing
+        return []
+    rest = [(name, one) for name, one in members if not _is_number(one[key])]
+    return drawn + (_lines(system, rest) if rest else [])
+
+
+def _longest(lines: Sequence[Line]) -> int:
+    return max((len(line.names) for line in lines), default=0)
+
+
+def _lines_over(key: str, system: str, members: Members) -> list[Line]:
+    """The models that have a number there, one line for each value of the other keys that change among them."""
+    found = [(name, one) for name, one in members if _is_number(one[key])]
+    others = sorted(other for other in _changing(found) if other != key and not _is_seed(other)) if found else []
+    parts: dict[tuple[Any, ...], list[tuple[str, float]]] = {}
+    for name, one in found:
+        parts.setdefault(tuple(one[other] for other in others), []).append((name, float(one[key])))
     lines: list[Line] = []
-    for system, members in _systems(run, run.train).items():
-        changing = {key for key in _changing(members) if not _is_seed(key)}
-        numeric = [key for key in sorted(changing) if all(_is_number(one[key]) for _, one in members)]
-        if not numeric:
-            continue
-        key = max(numeric, key=lambda found: len({one[found] for _, one in members}))
-        others = sorted(changing - {key})
-        parts: dict[tuple[Any, ...], list[tuple[str, float]]] = {}
-        for name, one in members:
-            parts.setdefault(tuple(one[other] for other in others), []).append((name, float(one[key])))
-        drawn: list[Line] = []
-        for values, found in parts.items():
-            label = ", ".join([system, *(f"{_short(o)} {value}" for o, value in zip(others, values, strict=True))])
-            by_value = {x: tuple(name for name, at in found if at == x) for x in sorted({at for _, at in found})}
-            drawn.append(Line(label, _short(key), by_value))
-        if any(len(line.names) > 1 for line in drawn):  # points of models that differ in this and that say nothing
-            lines += drawn
+    for values, points in parts.items():
+        label = ", ".join([system, *(f"{_short(o)} {value}" for o, value in zip(others, values, strict=True))])
+        by_value = {x: tuple(name for name, at in points if at == x) for x in sorted({at for _, at in points})}
+        lines.append(Line(label, _short(key), by_value))
     return lines
 
 

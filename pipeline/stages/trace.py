@@ -36,6 +36,7 @@ SOLVERS: dict[str, Solver] = {
     "r1d": atom_descent,
     "r1d-paper": partial(atom_descent, how=PAPER),
 }
+RIDGE = 0.01  # of lambda1_max squared: the largest lambda2 of a grid without numbers, measured (TRACE_NORM.md)
 MOST_RECORDS = 2000  # of iterations that DONE.json keeps of all pairs; beyond that only the chosen pair's
 
 
@@ -131,11 +132,12 @@ def rows_of(learner: TraceNorm, largest: float) -> list[list[Penalty]]:
     largest  lambda1 from which on W = 0
     """
     first = largest * learner.alpha if learner.lambda1 == "auto" else learner.lambda1
-    second = learner.lambda2
-    if second == "auto":
-        second = largest**2 if learner.lambda2_steps > 1 else 0.0
     lambdas1 = geometric(first, learner.alpha, learner.n_lambda1)
-    return [grid(lambdas1, [lambda2]) for lambda2 in geometric(second, learner.alpha, learner.lambda2_steps)]
+    if learner.lambda2 == "auto":
+        lambdas2 = [*geometric(RIDGE * largest**2, learner.alpha, learner.lambda2_steps - 1), 0.0]
+    else:
+        lambdas2 = geometric(learner.lambda2, learner.alpha, learner.lambda2_steps)
+    return [grid(lambdas1, [lambda2]) for lambda2 in lambdas2]
 
 
 def validation_blocks(work: Work, rows: str) -> list[Block]:

@@ -32,6 +32,11 @@ def config(folder: Path, old: str = "", new: str = "") -> Path:
         ('kind = "label-tree"', 'kind = "label-tre"', ["train[2].kind", "did you mean 'label-tree'"]),
         ('rows = "pq"', 'rows = "qp"', ["'tree'", "'qp'", "['pq', 'x']"]),
         ('kind = "ovr"', 'kind = "ovr"\nepsilon = 3', ["train[0].epsilon", "no such key"]),
+        (
+            'kind = "ovr"',
+            'kind = "ovr"\nregularization = "no"',
+            ["1 finding\n", "line 11: train[0].regularization: Input should be a valid number or 'auto' (it is 'no')"],
+        ),
         ("bits = 6", "bits = 6.5", ["train[1].bits", "integer", "6.5"]),
         ('name = "t"', 'nmae = "t"', ["nmae", "did you mean 'name'"]),
         ("[data]", "[dta]", ["dta", "did you mean 'data'"]),

@@ -49,6 +49,16 @@ def test_what_is_left_of_a_line_is_a_point_of_it() -> None:
     assert Line("heshing, table per-level", "bits", {7.0: ("left",)}) in lines_of(run)
 
 
+def test_models_without_the_number_are_left_out_of_its_line_and_make_their_own() -> None:
+    given = [{"name": f"t-{x}", "kind": "trace-norm", "lambda1": x} for x in (0.1, 0.2, 0.4)]
+    auto = [{"name": f"auto-{x}", "kind": "trace-norm", "gap": x} for x in (0.01, 0.02)]
+    over_lambda = Line("trace-norm", "lambda1", {0.1: ("t-0.1",), 0.2: ("t-0.2",), 0.4: ("t-0.4",)})
+    over_gap = Line("trace-norm", "gap", {0.01: ("auto-0.01",), 0.02: ("auto-0.02",)})
+    assert lines_of(config(train=[*given, auto[0]])) == [over_lambda]
+    assert lines_of(config(train=[auto[1], *given, auto[0]])) == [over_lambda, over_gap]
+    assert lines_of(config(train=[given[0], *auto[:1]])) == []
+
+
 def test_a_retrieval_without_repeats_keeps_its_name() -> None:
     codes = [{"name": f"c{n}", "kind": "wta", "hashes": n} for n in (4, 8)]
     run = config(encode=codes, retrieve=[{"name": f"near {n}".replace(" ", "-"), "rows": f"c{n}"} for n in (4, 8)])

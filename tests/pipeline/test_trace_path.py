@@ -103,9 +103,13 @@ def test_a_row_is_over_after_patience_pairs_that_are_no_better() -> None:
 def test_rows_of_a_grid_fall_in_lambda1_for_each_lambda2() -> None:
     rows = rows_of(learner(lambda1_steps=2, lambda2_steps=2, alpha=0.25), 4.0)
     assert [[(pair.lambda1, pair.lambda2) for pair in row] for row in rows] == [
-        [(1.0, 16.0), (0.25, 16.0)],
-        [(1.0, 4.0), (0.25, 4.0)],
+        [(1.0, 0.16), (0.25, 0.16)],
+        [(1.0, 0.0), (0.25, 0.0)],
     ]
+    more = rows_of(learner(lambda1_steps=1, lambda2_steps=3), 10.0)
+    assert [row[0].lambda2 for row in more] == [1.0, 0.5, 0.0]
+    given = rows_of(learner(lambda1_steps=1, lambda2_steps=3, lambda2=0.8), 10.0)
+    assert [row[0].lambda2 for row in given] == [0.8, 0.4, 0.2]
     assert [len(row) for row in rows_of(learner(), 1.0)] == [14]
     assert rows_of(learner(lambda1=0.5), 1.0)[0][0].lambda2 == 0
 
