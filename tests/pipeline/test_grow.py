@@ -20,7 +20,6 @@ from tasks.io import (
     Block,
     blocks_of,
     create_codes,
-    create_column,
     create_csr,
     create_dense,
     create_group,
@@ -37,6 +36,7 @@ from tasks.trees.place import Ground
 from tasks.trees.tree import LabelTree
 from tasks.worker import WorkerSettings
 from tests.bodies import csr_of
+from tests.stores import store_columns
 from tests.tasks.test_label_tree import clouds
 
 N_CLASSES, WIDTH, BLOCK_ROWS = 12, 8, 64
@@ -59,10 +59,7 @@ def write_dataset(folder: Path, body: str = "dense") -> Ground:
     n, values = rows.rows.n_rows, rows.rows.to_array()
     create_group(dataset, {})
     split = np.repeat([0, 1, 2], [N_TRAIN, N_VALIDATION, N_TEST]).astype(np.uint8)
-    for name, column in (("y", rows.labels), ("split", split)):
-        create_column(dataset, name, n, BLOCK_ROWS, str(column.dtype))
-        for start in range(0, n, BLOCK_ROWS):
-            write_column(dataset, name, start, column[start : start + BLOCK_ROWS])
+    store_columns(dataset, BLOCK_ROWS, y=rows.labels, split=split)
     store = f"{dataset}/X"
     grid = np.linspace(-4, 4, 256, dtype=np.float32)
     if body == "dense":

@@ -19,13 +19,11 @@ from tasks.features.pca_encoder import PcaEncoder
 from tasks.io import (
     Block,
     blocks_of,
-    create_column,
     create_dense,
     create_group,
     load_rows,
     read_rows,
     rows_digest,
-    write_column,
     write_dense,
 )
 from tasks.models.encoder_folder import load_encoder
@@ -33,6 +31,7 @@ from tasks.models.folder import load_model, verify_model
 from tasks.rows import Dense
 from tasks.sums import tree_sum
 from tests.naive import pca as naive
+from tests.stores import store_columns, store_dense
 from tests.systems.conftest import make_dataset, planted
 from tests.systems.harness import assert_raw_rows_rank_as_in_the_run, run_here
 
@@ -196,10 +195,8 @@ def small_dataset(folder: Path) -> tuple[str, np.ndarray, np.ndarray]:
     split[8:16], split[16:24] = 0, 1
     dataset = str(folder / "data.zarr")
     create_group(dataset, {})
-    create_column(dataset, "split", 40, 8, "uint8")
-    for block in create_dense(f"{dataset}/X", 40, 5, 8):
-        write_dense(block, values[block.start : block.stop])
-        write_column(dataset, "split", block.start, split[block.start : block.stop])
+    store_columns(dataset, 8, split=split)
+    store_dense(f"{dataset}/X", values, 8)
     return dataset, values.astype(np.float64), split
 
 

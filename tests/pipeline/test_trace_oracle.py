@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.pool import SerialPool
 from pipeline.trace_oracle import AnswerLog, PoolRisk, TrainingRows
-from tasks.io import Block, create_column, create_dense, write_column, write_dense
+from tasks.io import Block
 from tasks.rows.base import Array
 from tasks.rows.dense import Dense
 from tasks.trace import blocks as travelling
@@ -17,6 +17,7 @@ from tasks.trace.kept import KEPT
 from tasks.trace.point import Basis, Direction, Point
 from tasks.trace.risk import LocalRisk
 from tasks.worker import WorkerSettings
+from tests.stores import store_columns, store_dense
 
 N_TRAIN, N_ROWS, WIDTH, CLASSES, BLOCK = 50, 60, 6, 4, 16
 
@@ -33,15 +34,8 @@ def dataset(data: tuple[Array, Array], tmp_path: Path) -> tuple[str, list[Block]
     """(path, training blocks) of a store with labels and split; the last rows are no training rows."""
     rows, labels = data
     path = str(tmp_path / "d.zarr")
-    found = create_dense(path, N_ROWS, WIDTH, BLOCK)
-    create_column(path, "y", N_ROWS, BLOCK, "int32")
-    create_column(path, "split", N_ROWS, BLOCK, "uint8")
-    split = (np.arange(N_ROWS) >= N_TRAIN).astype(np.uint8)
-    for block in found:
-        where = slice(block.start, block.stop)
-        write_dense(block, rows[where])
-        write_column(path, "y", block.start, labels[where])
-        write_column(path, "split", block.start, split[where])
+    found = store_dense(path, rows, BLOCK)
+    store_columns(path, BLOCK, y=labels, split=(np.arange(N_ROWS) >= N_TRAIN).astype(np.uint8))
     return path, [block for block in found if block.start < N_TRAIN]
 
 

@@ -14,9 +14,10 @@ from tasks.fit.blocks import Partition, choose_step, make_partitions, rows_about
 from tasks.fit.fit import fit
 from tasks.fit.local_pass import Chunk, local_passes
 from tasks.fit.targets import TRAIN, VALIDATION, SplitTargets
-from tasks.io import Block, create_column, create_dense, create_group, write_column, write_dense
+from tasks.io import Block, create_group
 from tasks.rows import Dense
 from tasks.sums import tree_sum
+from tests.stores import store_columns, store_dense
 from tests.tasks.fit_problems import accuracy, problem_of, separable, trial
 
 BLOCK_ROWS = 64
@@ -30,14 +31,8 @@ def stored(tmp_path):
     split[240:270], split[270:] = VALIDATION, 2
     dataset = str(tmp_path / "data.zarr")
     create_group(dataset, {})
-    blocks = create_dense(f"{dataset}/X", 300, 5, BLOCK_ROWS)
-    create_column(dataset, "y", 300, BLOCK_ROWS, "int32")
-    create_column(dataset, "split", 300, BLOCK_ROWS, "uint8")
-    for block in blocks:
-        rows = slice(block.start, block.stop)
-        write_dense(block, values[rows])
-        write_column(dataset, "y", block.start, labels[rows])
-        write_column(dataset, "split", block.start, split[rows])
+    blocks = store_dense(f"{dataset}/X", values, BLOCK_ROWS)
+    store_columns(dataset, BLOCK_ROWS, y=labels, split=split)
     return dataset, blocks, values, labels, split
 
 

@@ -29,6 +29,7 @@ from tasks.rows import Dense
 from tasks.sums import tree_sum
 from tests.bodies import csr_of
 from tests.naive import models as naive
+from tests.stores import store_columns, store_dense
 
 N_ROWS, BLOCK, N_FEATURES, N_CLASSES = 21, 8, 6, 7
 # root > (a: 0 1 2, b: 3 4), 5, and a chain to 6: leaves at unequal depth
@@ -58,13 +59,8 @@ def model() -> LinearModel:
 def dataset(tmp_path: Path) -> str:
     place = str(tmp_path / "data.zarr")
     io.create_group(place, {})
-    for block in io.create_dense(f"{place}/X", N_ROWS, N_FEATURES, BLOCK):
-        io.write_dense(block, values()[block.start : block.stop])
-    columns = {"y": labels(), "split": split(), "row_id": np.arange(N_ROWS, dtype=np.int64) * 10}
-    for name, column in columns.items():
-        io.create_column(place, name, N_ROWS, BLOCK, str(column.dtype))
-        for start in range(0, N_ROWS, BLOCK):
-            io.write_column(place, name, start, column[start : start + BLOCK])
+    store_dense(f"{place}/X", values(), BLOCK)
+    store_columns(place, BLOCK, y=labels(), split=split(), row_id=np.arange(N_ROWS, dtype=np.int64) * 10)
     return place
 
 

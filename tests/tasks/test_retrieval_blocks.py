@@ -29,6 +29,7 @@ from tasks.retrieval.neighbours import (
 from tasks.retrieval.resume import retrieve_block_once
 from tasks.sums import tree_sum
 from tests.naive import retrieval as naive
+from tests.stores import store_columns
 
 N_ROWS, BLOCK_ROWS, N_HASHES, N_CLASSES = 70, 8, 37, 4
 
@@ -59,13 +60,9 @@ def stored(tmp_path: Path, request: pytest.FixtureRequest) -> Stored:
     split = np.repeat([TRAIN, VALIDATION, TEST], [45, 10, 15]).astype(np.uint8)
     dataset = str(tmp_path / "data.zarr")
     io.create_group(dataset, {})
-    columns = {"y": labels, "row_id": row_ids, "split": split}
-    for name, values in columns.items():
-        io.create_column(dataset, name, N_ROWS, BLOCK_ROWS, values.dtype.name)
+    store_columns(dataset, BLOCK_ROWS, y=labels, row_id=row_ids, split=split)
     for block in io.create_onehot(f"{dataset}/codes", N_ROWS, N_HASHES, BLOCK_ROWS, "uint8", 3):
         io.write_codes(block, codes[block.start : block.stop])
-        for name, values in columns.items():
-            io.write_column(dataset, name, block.start, values[block.start : block.stop])
     return Stored(dataset, codes, labels, row_ids)
 
 

@@ -12,13 +12,9 @@ import pytest
 from tasks.fit.targets import TRAIN, VALIDATION
 from tasks.io import (
     blocks_of,
-    create_column,
     create_csr,
-    create_dense,
     create_group,
-    write_column,
     write_csr,
-    write_dense,
 )
 from tasks.rows import Csr, Dense, Rows
 from tasks.trees.blocks import NodeTask, grow_whole
@@ -39,6 +35,7 @@ from tasks.trees.place import (
 )
 from tasks.trees.tree import Split
 from tasks.trees.weights import SparseWeights
+from tests.stores import store_columns, store_dense
 
 N_ROWS, BLOCK_ROWS, N_CLASSES = 40, 8, 4
 BLOCKS = range(N_ROWS // BLOCK_ROWS)
@@ -53,14 +50,10 @@ def ground_of(folder: Path, body: str = "dense") -> Ground:
     dataset = str(folder / "data.zarr")
     create_group(dataset, {})
     labels, split = labels_and_split()
-    for name, values in (("y", labels), ("split", split)):
-        create_column(dataset, name, N_ROWS, BLOCK_ROWS, str(values.dtype))
-        for start in range(0, N_ROWS, BLOCK_ROWS):
-            write_column(dataset, name, start, values[start : start + BLOCK_ROWS])
+    store_columns(dataset, BLOCK_ROWS, y=labels, split=split)
     store, values = f"{dataset}/X", np.arange(2 * N_ROWS, dtype=np.float32).reshape(N_ROWS, 2)
     if body == "dense":
-        for block in create_dense(store, N_ROWS, 2, BLOCK_ROWS):
-            write_dense(block, values[block.start : block.stop])
+        store_dense(store, values, BLOCK_ROWS)
     else:
         indices, indptr = np.tile(np.arange(2, dtype=np.int32), BLOCK_ROWS), 2 * np.arange(BLOCK_ROWS + 1)
         for block in create_csr(store, N_ROWS, 2, BLOCK_ROWS):
