@@ -24,6 +24,7 @@ from pipeline.stages.train import PATH, STRUCTURE
 from tasks.errors import UsageError
 from tasks.hashing.explain import explain_hash, explain_rows
 from tasks.io import read_labels, read_rows, read_split
+from tasks.models.encoder import encode_all
 from tasks.models.errors import ColumnMismatch
 from tasks.models.folder import SavedModel, load_model
 from tasks.models.hashed import HashedModel
@@ -122,10 +123,7 @@ def test_rows(saved: SavedModel, data: Path) -> Iterator[tuple[Rows, Array]]:
             classes = np.where(classes < 0, NONE, mapped[classes])
         index = np.flatnonzero((split == TEST) & (classes >= 0))
         index = index[_spaced(index.size, SAMPLE_ROWS // len(chosen))]
-        rows = read_rows(block).take(index)
-        for encoder in saved.encoders:
-            rows = encoder.encode(rows)
-        yield rows, classes[index]
+        yield encode_all(read_rows(block).take(index), saved.encoders), classes[index]
 
 
 def _spaced(count: int, most: int) -> Array:
