@@ -19,12 +19,14 @@ from numba.core import config
 from numpy.typing import NDArray
 
 from tasks.quantize import tables, tables16
-from tasks.quantize.vectors import GROUP, LANES, LINE
+from tasks.quantize.vectors import GROUP, LANES, LINE, UNIT
 
 Array = NDArray[Any]  # not from tasks.rows, which is built on this module
 
 COMPILED = not config.DISABLE_JIT
-PART = 32_768  # rows whose tables are filled once: their sums, and a copy of their codes, stay in the last-level cache
+# Rows whose tables are filled once: their sums, and a copy of their codes, stay in the last-level cache
+PART, PART_BYTES = 65_536, 2**25  # for scores: rows, and bytes of their codes
+SUM_PART = 32_768  # for X' R, whose last bits depend on it: a part's rows are added up on their own
 
 OUTPUTS_AT_ONCE = 64  # of the plain loops: columns of W or R whose tables are held at a time
 PLAIN_GROUP = 8  # and subquantizers: 8 x 256 x 64 floats are 512 KB, half of a core's second-level cache
@@ -111,25 +113,33 @@ def tables_pay(n_rows: int, codebooks: Array, n_outputs: int, dtype: Any = np.fl
     return bool(by_tables < n_rows * (DECODE + width * (DECODE_VALUE + n_outputs * MULTIPLY)))
 
 
-def _parts(codes: Array, together: int) -> Iterator[tuple[slice, Array]]:
-    """Rows at a time, with their codes as (n_groups, n_rows) words, GROUP codes a word, n_groups a multiple.
+def _parts(codes: Array, unit: int, most: int) -> Iterator[tuple[slice, Array]]:
+    """At most `most` rows at a time, with their codes as (n_units, n_rows, unit) words, GROUP codes a word.
 
     The codes that are missing in the last words are 0, and so are the entries that `tables` keeps for them. A part's
     words are overwritten by the next part's.
     """
     n_rows, n_subquantizers = codes.shape
-    n_groups = -(-n_subquantizers // (GROUP * together)) * together
-    rows = -(-n_rows // max(1, -(-n_rows // PART)))  # of parts of about the same size
-    buffer = np.empty(n_groups * rows, np.uint64)
+    n_units = -(-n_subquantizers // (GROUP * unit))
+    n_words = n_units * unit
+    rows = -(-n_rows // max(1, -(-n_rows // most)))  # of parts of about the same size
+    lines = (
+        rows * unit * 8 // LINE + 1 | 1
+    )  # of a unit: an odd number, else all units would meet in one set of the cache
+    buffer = np.empty((n_units, lines * LINE // (8 * unit), unit), np.uint64)
     for start in range(0, n_rows, max(1, rows)):
         where = slice(start, min(start + rows, n_rows))
         part = codes[where]
-        if n_groups * GROUP > n_subquantizers or not part.flags.c_contiguous or part.ctypes.data % 8:
-            part = np.zeros((len(part), n_groups * GROUP), np.uint8)
+        if n_words * GROUP > n_subquantizers or not part.flags.c_contiguous or part.ctypes.data % 8:
+            part = np.zeros((len(part), n_words * GROUP), np.uint8)
             part[:, :n_subquantizers] = codes[where]
-        words = buffer[: n_groups * len(part)].reshape(n_groups, len(part))
-        tables.turn(part.view(np.uint64), words)
+        words = buffer[:, : len(part)]
+        tables.turn(part.view(np.uint64).reshape(len(part), n_units, unit), words)
         yield where, words
+
+
+def _score_rows(codes: Array) -> int:
+    return min(PART, 1 + PART_BYTES // max(1, int(codes.shape[1])))
 
 
 def _empty(n_rows: int, n_columns: int) -> Array:
@@ -151,7 +161,7 @@ def scores(codes: Array, codebooks: Array, weights: Array) -> Array:
         return out
     out = _empty(len(codes), weights.shape[1])
     books, weights = np.ascontiguousarray(codebooks, np.float32), np.ascontiguousarray(weights)
-    for where, words in _parts(codes, 1):
+    for where, words in _parts(codes, UNIT, _score_rows(codes)):
         tables.set_scores(words, books, weights, out[where])
     return out
 
@@ -166,7 +176,7 @@ def scores16(codes: Array, codebooks: Array, weights: Array) -> Array:
     if not COMPILED:
         return _scores16(codes, books, weights, scales)
     out = _empty(len(codes), weights.shape[1])
-    for where, words in _parts(codes, tables16.SUM_OF // GROUP):
+    for where, words in _parts(codes, UNIT, _score_rows(codes)):
         tables16.set_scores(words, books, weights, scales, out[where])
     return out
 
@@ -180,7 +190,7 @@ def subtract_products(codes: Array, codebooks: Array, residuals: Array, factor: 
         _subtract_products(codes, codebooks, residuals, factor, out)
         return
     books, residuals = np.ascontiguousarray(codebooks, np.float32), np.ascontiguousarray(residuals, np.float32)
-    for where, words in _parts(codes, 1):
+    for where, words in _parts(codes, 1, SUM_PART):
         tables.subtract_products(words, books, residuals[where], factor, out)
 
 

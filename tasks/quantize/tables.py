@@ -1,7 +1,11 @@
 """Products with PQ codes in float32, by tables that never leave the second-level cache.
 
-Columns are taken LANES at a time. The tables of GROUP subquantizers for these columns are 128 KB; they are filled,
-used by all rows of a part and forgotten, so no table is written to memory, and the rows' sums pass by as one stream.
+Columns are taken LANES at a time. The tables of some subquantizers for these columns are filled, used by all rows of a
+part and forgotten, so no table is written to memory, and the rows' sums pass by as one stream. Scores take UNIT * GROUP
+subquantizers, 256 KB of tables: with 128 KB the first-level cache holds more of them, but sums are read and written
+twice as often, from the last-level cache where rows are many; with 512 KB too little of the second level is left. X' R,
+which writes its tables, takes GROUP.
+
 What limits these loops is the random reading (and, for X' R, writing) of one cache line per code.
 """
 
@@ -15,13 +19,20 @@ from tasks.quantize.vectors import (
     LANES,
     LINE,
     TABLE_BYTES,
+    TILE,
+    UNIT,
     Array,
-    add_entries,
+    add_unit,
+    add_word,
     copy_line,
     multiply_eight,
     multiply_one,
     multiply_two,
+    multiply_width8,
+    multiply_width16,
     scatter,
+    turn_units,
+    turn_words,
 )
 
 TABLE = TABLE_BYTES // 4  # float32 from one table to the next
@@ -43,13 +54,25 @@ def aligned(n: int) -> Array:
 
 @numba.njit(cache=True, nogil=True)
 def turn(words: Array, out: Array) -> None:
-    """out[g, i] = words[i, g], both uint64; 8 rows at a time, so that whole cache lines are read and written."""
-    for start in range(0, words.shape[0], 8):
-        tile = words[start : start + 8]
-        for g in range(words.shape[1]):
-            target = out[g, start : start + 8]
-            for i in range(tile.shape[0]):
-                target[i] = tile[i, g]
+    """out[u, i] = words[i, u], uint64, by lines of out.
+
+    words (n_rows, n_units, n) C order and out (n_units, n_rows, n), whose units may be apart; n either UNIT or 1
+    """
+    n_rows, n_units, n = words.shape
+    row, step = 8 * n * n_units, out.strides[0]
+    at_once = LINE // (8 * n)
+    for i in range(0, n_rows - at_once + 1, at_once):
+        source, target = address(words) + i * row, address(out) + 8 * n * i
+        if n == UNIT:
+            for u in range(n_units):
+                turn_units((target + u * step, source + 8 * UNIT * u, row))
+        else:
+            for u in range(n_units):
+                turn_words((target + u * step, source + 8 * u, row))
+    for i in range(n_rows - n_rows % at_once, n_rows):
+        for u in range(n_units):
+            for k in range(n):
+                out[u, i, k] = words[i, u, k]
 
 
 @numba.njit(cache=True, nogil=True)
@@ -85,6 +108,17 @@ def multiply(left: int, row: int, step: int, right: Array, n: int, out: int, n_r
 
 
 @numba.njit(cache=True, nogil=True)
+def fill_table(book: int, n_centroids: int, width: int, panel: Array, out: int) -> None:
+    """The products of each centroid with LANES columns; book and out are addresses, panel (width * LANES,)."""
+    if width == 16 and n_centroids % TILE == 0:
+        multiply_width16((out, book, address(panel), n_centroids))
+    elif width == 8 and n_centroids % TILE == 0:
+        multiply_width8((out, book, address(panel), n_centroids))
+    else:
+        multiply(book, 4 * width, 4, panel, width, out, n_centroids)
+
+
+@numba.njit(cache=True, nogil=True)
 def fill_tables(codebooks: Array, weights: Array, group: int, first: int, panel: Array, tables: Array) -> None:
     """tables[k, c] = codebooks[q, c] times q's rows of the weights, for the LANES columns from `first`.
 
@@ -95,43 +129,49 @@ def fill_tables(codebooks: Array, weights: Array, group: int, first: int, panel:
     cut(weights, q * width, size * width, first, panel)
     for k in range(size):
         book = address(codebooks) + 4 * (q + k) * n_centroids * width
-        right = panel[k * width * LANES :]
-        multiply(book, 4 * width, 4, right, width, address(tables) + k * TABLE_BYTES, n_centroids)
+        fill_table(book, n_centroids, width, panel[k * width * LANES :], address(tables) + k * TABLE_BYTES)
     for k in range(size, GROUP):
         tables[k * TABLE : k * TABLE + LANES] = 0
 
 
 @numba.njit(cache=True, nogil=True)
-def look_up(words: Array, tables: Array, sums: int, sum_step: int, target: int, target_step: int) -> None:
-    """target[i] = sums[i] + the entries that the codes of words[i] select.
+def look_up(unit: Array, n_words: int, tables: Array, sums: int, sum_step: int, target: int, target_step: int) -> None:
+    """target[i] = sums[i] + the entries that the first n_words words of unit[i] select.
 
-    sums and target are addresses of vectors sum_step and target_step bytes apart, those of sums aligned
+    unit (n_rows, UNIT) uint64; sums and target are addresses of vectors sum_step and target_step bytes apart, those of
+    sums aligned
     """
-    codes, entries = address(words), address(tables)
-    for i in range(words.size):
-        add_entries((target + i * target_step, sums + i * sum_step, entries, codes + 8 * i))
+    codes, entries = address(unit), address(tables)
+    if n_words == UNIT:
+        for i in range(len(unit)):
+            add_unit((target + i * target_step, sums + i * sum_step, entries, codes + 8 * UNIT * i))
+    else:
+        for i in range(len(unit)):
+            add_word((target + i * target_step, sums + i * sum_step, entries, codes + 8 * UNIT * i))
 
 
 @numba.njit(cache=True, nogil=True)
 def set_scores(words: Array, codebooks: Array, weights: Array, out: Array) -> None:
     """out = X W for the rows of one part (Algorithm 1).
 
-    words (n_groups, n_rows) uint64; codebooks (n_subquantizers, n_centroids, width) float32 C order;
+    words (n_units, n_rows, UNIT) uint64; codebooks (n_subquantizers, n_centroids, width) float32 C order;
     weights (n_subquantizers * width, n_outputs) and out (n_rows, n_outputs) float32 C order
     """
     n_rows, n_outputs = out.shape
-    panel = aligned(GROUP * codebooks.shape[2] * LANES)
-    tables, sums, zero = aligned(GROUP * TABLE), aligned(n_rows * LANES), aligned(LANES)
+    panel, n_groups, last = aligned(GROUP * codebooks.shape[2] * LANES), -(-len(codebooks) // GROUP), len(words) - 1
+    tables, sums, zero = aligned(UNIT * GROUP * TABLE), aligned(n_rows * LANES), aligned(LANES)
     zero[:] = 0
     for first in range(0, n_outputs, LANES):
         n_columns = min(LANES, n_outputs - first)
-        for group in range(words.shape[0]):
-            fill_tables(codebooks, weights, group, first, panel, tables)
-            source, source_step = (address(sums), LINE) if group > 0 else (address(zero), 0)
+        for unit in range(last + 1):
+            n_words = min(UNIT, n_groups - UNIT * unit)
+            for k in range(n_words):
+                fill_tables(codebooks, weights, UNIT * unit + k, first, panel, tables[k * GROUP * TABLE :])
+            source, source_step = (address(sums), LINE) if unit > 0 else (address(zero), 0)
             target, target_step = address(sums), LINE
-            if group == words.shape[0] - 1 and n_columns == LANES:  # the last sums go to their place
+            if unit == last and n_columns == LANES:  # the last sums go to their place
                 target, target_step = address(out) + 4 * first, out.strides[0]
-            look_up(words[group], tables, source, source_step, target, target_step)
+            look_up(words[unit], n_words, tables, source, source_step, target, target_step)
         for i in range(n_rows if n_columns < LANES else 0):
             for j in range(n_columns):
                 out[i, first + j] = sums[i * LANES + j]
@@ -154,7 +194,10 @@ def subtract_group(
 
 @numba.njit(cache=True, nogil=True)
 def subtract_products(words: Array, codebooks: Array, residuals: Array, factor: np.float32, out: Array) -> None:
-    """out -= factor * X' R for the rows of one part (Algorithm 2), rows added in order; arrays as in `set_scores`."""
+    """out -= factor * X' R for the rows of one part (Algorithm 2), rows added in order.
+
+    words (n_groups, n_rows, 1) uint64; the other arrays as in `set_scores`
+    """
     n_rows, n_outputs = residuals.shape
     vectors, tables, panel = aligned(n_rows * LANES), aligned(GROUP * TABLE), aligned(codebooks.shape[2] * LANES)
     for first in range(0, n_outputs, LANES):

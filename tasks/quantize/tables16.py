@@ -17,22 +17,26 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from tasks.quantize.tables import TABLE, address, aligned, cut
+from tasks.quantize.tables import TABLE, address, aligned
 from tasks.quantize.vectors import (
     GROUP,
-    HALVES,
     LANES,
     LINE,
     TABLE_BYTES,
+    UNIT,
     Array,
-    add_entries16,
+    add_unit16,
+    add_units16,
     round_eight,
     round_one,
-    scale_entries16,
+    scale_lines,
+    scale_unit16,
+    scale_units16,
 )
 
-SUM_OF = HALVES * GROUP  # subquantizers whose entries are added in 16 bits
+SUM_OF = UNIT * GROUP  # subquantizers whose entries are added in 16 bits
 LARGEST = 32_000  # of a sum of unrounded entries' magnitudes; 2^15 less room for rounding
+AT_ONCE = 2  # units whose tables one pass over the rows looks up: half a second-level cache
 LEAST_SCALE = np.float32(2.0**-100)  # so that its inverse is finite; scores this small are 0
 
 
@@ -42,11 +46,16 @@ def largest_norms(codebooks: Array) -> Array:
     n_subquantizers, n_centroids, width = codebooks.shape
     out = np.zeros(n_subquantizers)
     for q in range(n_subquantizers):
-        for c in range(n_centroids):
-            norm = 0.0
+        for c in range(0, n_centroids, 4):  # four sums side by side: each waits for its own last addition only
+            part = codebooks[q, c : c + 4]
+            i, j, k = min(1, len(part) - 1), min(2, len(part) - 1), min(3, len(part) - 1)
+            first = second = third = fourth = 0.0  # of the last centroid, where fewer are left
             for t in range(width):
-                norm += np.float64(codebooks[q, c, t]) ** 2
-            out[q] = max(out[q], norm)
+                first += np.float64(part[0, t]) ** 2
+                second += np.float64(part[i, t]) ** 2
+                third += np.float64(part[j, t]) ** 2
+                fourth += np.float64(part[k, t]) ** 2
+            out[q] = max(out[q], first, second, third, fourth)
     return np.sqrt(out)
 
 
@@ -76,8 +85,23 @@ def error_bound(codebooks: Array, weights: Array) -> Array:
 
 
 @numba.njit(cache=True, nogil=True)
-def fill_half(book: int, n_centroids: int, width: int, panel: Array, out: int) -> None:
-    """The entries of each centroid for LANES columns, from weights in steps of their scale; book and out addresses."""
+def cut_scaled(weights: Array, row: int, n_rows: int, first: int, inverse: Array, out: Array) -> None:
+    """out[i * 2 * LANES + j] = weights[row + i, first + j] * inverse[j], 0 beyond the last column."""
+    part = weights[row : row + n_rows, first : first + 2 * LANES]
+    if part.shape[1] == 2 * LANES:
+        for i in range(n_rows):
+            scale_lines((address(out) + i * 2 * LINE, address(part) + i * part.strides[0], address(inverse)))
+        return
+    for i in range(n_rows):
+        target = out[2 * LANES * i : 2 * LANES * (i + 1)]
+        for j in range(part.shape[1]):
+            target[j] = part[i, j] * inverse[j]
+        target[part.shape[1] :] = 0
+
+
+@numba.njit(cache=True, nogil=True)
+def fill_table(book: int, n_centroids: int, width: int, panel: Array, out: int) -> None:
+    """The entries of each centroid for 2 * LANES columns; panel (width * 2 * LANES,) weights over their scales."""
     whole = n_centroids - n_centroids % 8
     for c in range(0, whole, 8):
         round_eight((out + c * LINE, book + 4 * c * width, 4 * width, 4, address(panel), width))
@@ -87,71 +111,78 @@ def fill_half(book: int, n_centroids: int, width: int, panel: Array, out: int) -
 
 @numba.njit(cache=True, nogil=True)
 def fill_tables(
-    codebooks: Array, weights: Array, inverse: Array, pair: int, first: int, panel: Array, tables: Array
+    codebooks: Array, weights: Array, inverse: Array, unit: int, first: int, panel: Array, tables: Array
 ) -> None:
-    """The entries of SUM_OF subquantizers, SUM_OF * pair first, for 2 * LANES columns; entry 0 is 0 beyond the last.
+    """The entries of SUM_OF subquantizers, SUM_OF * unit first, for 2 * LANES columns; entry 0 is 0 beyond the last.
 
-    inverse (2 * LANES,) of the columns' scales; panel (SUM_OF * width * LANES,) working space; tables of float32 size
+    inverse (2 * LANES,) of the columns' scales; panel (SUM_OF * width * 2 * LANES,) working space; tables float32
     """
     n_subquantizers, n_centroids, width = codebooks.shape
-    q, size = SUM_OF * pair, min(SUM_OF, n_subquantizers - SUM_OF * pair)
-    for half in range(2):
-        cut(weights, q * width, size * width, first + half * LANES, panel)
-        for t in range(size * width):
-            for j in range(LANES):
-                panel[t * LANES + j] *= inverse[half * LANES + j]
-        for k in range(size):
-            book, out = address(codebooks) + 4 * (q + k) * n_centroids * width, address(tables) + k * TABLE_BYTES
-            fill_half(book, n_centroids, width, panel[k * width * LANES :], out + half * LINE // 2)
+    q, size = SUM_OF * unit, min(SUM_OF, n_subquantizers - SUM_OF * unit)
+    cut_scaled(weights, q * width, size * width, first, inverse, panel)
+    for k in range(size):
+        book, out = address(codebooks) + 4 * (q + k) * n_centroids * width, address(tables) + k * TABLE_BYTES
+        fill_table(book, n_centroids, width, panel[k * width * 2 * LANES :], out)
     for k in range(size, SUM_OF):
         tables[k * TABLE : k * TABLE + LANES] = 0
 
 
 @numba.njit(cache=True, nogil=True)
-def look_up(words: Array, pair: int, tables: Array, sums: int, sum_step: int, target: Array) -> None:
-    """target[i] = sums[i] + the entries that the codes of words[2 * pair : 2 * pair + 2, i] select, 32-bit integers."""
-    n_rows, entries = words.shape[1], address(tables)
-    codes = address(words) + 8 * HALVES * pair * n_rows
-    for i in range(n_rows):
-        place = address(target) + 2 * LINE * i
-        add_entries16((place, sums + i * sum_step, entries, codes + 8 * i, 8 * n_rows))
+def look_up(units: Array, tables: Array, sums: int, sum_step: int, target: Array) -> None:
+    """target[i] = sums[i] + the entries that the codes of units[:, i] select, 32-bit integers.
+
+    units (AT_ONCE or 1, n_rows, UNIT) uint64
+    """
+    n_units, n_rows, _ = units.shape
+    codes, entries, stride = address(units), address(tables), units.strides[0]
+    if n_units == AT_ONCE:
+        for i in range(n_rows):
+            add_units16((address(target) + 2 * LINE * i, sums + i * sum_step, entries, codes + 8 * UNIT * i, stride))
+    else:
+        for i in range(n_rows):
+            add_unit16((address(target) + 2 * LINE * i, sums + i * sum_step, entries, codes + 8 * UNIT * i, stride))
 
 
 @numba.njit(cache=True, nogil=True)
-def finish(words: Array, tables: Array, sums: int, sum_step: int, scales: Array, first: int, out: Array) -> None:
-    """The last pair: out = scales * (sums + its entries) for the 2 * LANES columns from `first`."""
-    n_rows, entries = words.shape[1], address(tables)
-    codes = address(words) + 8 * (words.shape[0] - HALVES) * n_rows
+def finish(units: Array, tables: Array, sums: int, sum_step: int, scales: Array, first: int, out: Array) -> None:
+    """As `look_up`, for the last units: out = scales * (sums + entries) for the 2 * LANES columns from `first`."""
+    n_units, n_rows, _ = units.shape
+    codes, entries, stride, steps = address(units), address(tables), units.strides[0], address(scales)
     target, step = address(out) + 4 * first, out.strides[0]
-    for i in range(n_rows):
-        place = target + i * step
-        scale_entries16((place, sums + i * sum_step, entries, codes + 8 * i, 8 * n_rows, address(scales)))
+    if n_units == AT_ONCE:
+        for i in range(n_rows):
+            scale_units16((target + i * step, sums + i * sum_step, entries, codes + 8 * UNIT * i, stride, steps))
+    else:
+        for i in range(n_rows):
+            scale_unit16((target + i * step, sums + i * sum_step, entries, codes + 8 * UNIT * i, stride, steps))
 
 
 @numba.njit(cache=True, nogil=True)
 def set_scores(words: Array, codebooks: Array, weights: Array, scales: Array, out: Array) -> None:
     """out = X W for the rows of one part.
 
-    words (2 * n_pairs, n_rows) uint64 C order; codebooks (n_subquantizers, n_centroids, width) float32 C order;
+    words (n_units, n_rows, UNIT) uint64 C order; codebooks (n_subquantizers, n_centroids, width) float32 C order;
     weights (n_subquantizers * width, n_outputs) and out (n_rows, n_outputs) float32 C order; scales (n_outputs,)
     """
     n_rows, n_outputs = out.shape
-    panel, tables = aligned(SUM_OF * codebooks.shape[2] * LANES), aligned(SUM_OF * TABLE)
+    panel, tables = aligned(SUM_OF * codebooks.shape[2] * 2 * LANES), aligned(AT_ONCE * SUM_OF * TABLE)
     sums, zero = aligned(n_rows * 2 * LANES), aligned(2 * LANES)
-    step, inverse, last = aligned(2 * LANES), aligned(2 * LANES), words.shape[0] // HALVES - 1
+    step, inverse = aligned(2 * LANES), aligned(2 * LANES)
     zero[:] = 0
     for first in range(0, n_outputs, 2 * LANES):
         n_columns = min(2 * LANES, n_outputs - first)
         for j in range(2 * LANES):
             step[j] = scales[first + j] if j < n_columns else np.float32(1)
             inverse[j] = np.float32(1) / step[j]
-        for pair in range(last + 1):
-            fill_tables(codebooks, weights, inverse, pair, first, panel, tables)
-            source, source_step = (address(sums), 2 * LINE) if pair > 0 else (address(zero), 0)
-            if pair == last and n_columns == 2 * LANES:
-                finish(words, tables, source, source_step, step, first, out)
+        for start in range(0, len(words), AT_ONCE):
+            units = words[start : start + AT_ONCE]
+            for k in range(len(units)):
+                fill_tables(codebooks, weights, inverse, start + k, first, panel, tables[k * SUM_OF * TABLE :])
+            source, source_step = (address(sums), 2 * LINE) if start > 0 else (address(zero), 0)
+            if start + AT_ONCE >= len(words) and n_columns == 2 * LANES:
+                finish(units, tables, source, source_step, step, first, out)
             else:
-                look_up(words, pair, tables, source, source_step, sums)
+                look_up(units, tables, source, source_step, sums)
         if n_columns < 2 * LANES:
             totals = sums.view(np.int32)
             for i in range(n_rows):

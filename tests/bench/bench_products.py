@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from tasks.quantize import tables, tables16
 from tasks.quantize.products import decode
-from tasks.quantize.vectors import GROUP, LINE
+from tasks.quantize.vectors import GROUP, LINE, UNIT
 from tasks.rows import PqCodes
 
 REPEATS = 7
@@ -37,18 +37,19 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 @numba.njit(cache=True, nogil=True)
-def read_at_random(words: np.ndarray, entries: np.ndarray, sums: np.ndarray, times: int) -> None:
+def read_at_random(unit: np.ndarray, entries: np.ndarray, sums: np.ndarray, times: int) -> None:
     for _ in range(times):
-        tables.look_up(words, entries, tables.address(sums), LINE, tables.address(sums), LINE)
+        tables.look_up(unit, UNIT, entries, tables.address(sums), LINE, tables.address(sums), LINE)
 
 
 def line_rate(n_centroids: int) -> float:
-    """Bytes per second of look-ups in tables that are in the cache: GROUP lines a row, some rows' sums beside them."""
-    n_rows, times = 1024, 64
-    codes = np.random.default_rng(0).integers(0, n_centroids, (n_rows, GROUP), np.uint8)
-    entries, sums = tables.aligned(GROUP * tables.TABLE), tables.aligned(n_rows * LINE // 4)
+    """Bytes per second of look-ups in tables in the cache: a unit's lines a row, some rows' sums beside them."""
+    n_rows, times, n_tables = 1024, 64, UNIT * GROUP
+    codes = np.random.default_rng(0).integers(0, n_centroids, (n_rows, n_tables), np.uint8)
+    entries, sums = tables.aligned(n_tables * tables.TABLE), tables.aligned(n_rows * LINE // 4)
     entries[:] = sums[:] = 0
-    return n_rows * GROUP * LINE * times / seconds(lambda: read_at_random(codes.view(np.uint64), entries, sums, times))
+    unit = codes.view(np.uint64)
+    return n_rows * n_tables * LINE * times / seconds(lambda: read_at_random(unit, entries, sums, times))
 
 
 def machine() -> tuple[float, float, float, float]:
@@ -56,7 +57,7 @@ def machine() -> tuple[float, float, float, float]:
     a = np.random.default_rng(0).normal(size=(1024, 1024)).astype(np.float32)
     big = np.zeros(1 << 26, np.float32)
     flops, copied = 2 * 1024**3 / seconds(lambda: a @ a), 8 * big.size / seconds(lambda: big.copy())
-    first, second = line_rate(32), line_rate(256)
+    first, second = line_rate(16), line_rate(256)
     print(f"\nBLAS: {', '.join(sorted({str(i.get('architecture')) for i in threadpool_info()}))}")
     print(f"machine: float32 product {flops / 1e9:.0f} GFLOP/s, copy {copied / 1e9:.0f} GB/s, lines at random")
     print(f"  from tables in the first-level cache {first / 1e9:.0f} GB/s, in the second-level {second / 1e9:.0f} GB/s")

@@ -88,6 +88,16 @@ def test_every_width(width: int, dtype: type) -> None:
     assert_products(*drawn(width, 40, 9, 20, width, 17, dtype))
 
 
+@pytest.mark.parametrize("n_outputs", [16, 20])
+@pytest.mark.parametrize("width", [8, 16])
+def test_widths_whose_weights_stay_in_registers(width: int, n_outputs: int) -> None:
+    """Tables of a multiple of 8 centroids are filled in another way than those of one more: to the same bits."""
+    codes, codebooks, weights, residuals = drawn(width, 30, 17, 24, width, n_outputs, np.float32)
+    assert_products(codes, codebooks, weights, residuals)
+    more = np.concatenate([codebooks, codebooks[:, :1]], axis=1)
+    np.testing.assert_array_equal(scores(codes, more, weights), scores(codes, codebooks, weights))
+
+
 @pytest.mark.parametrize("n_outputs", [1, 2, 7, 16, 17, 64, 128, 200])
 def test_any_number_of_columns(n_outputs: int) -> None:
     assert_products(*drawn(n_outputs, 20, 10, 6, 3, n_outputs, np.float32))
@@ -122,6 +132,7 @@ def test_rows_are_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     codes, codebooks, weights, residuals = drawn(5, 23, 9, 4, 2, 3, np.float32)
     whole, whole16 = scores(codes, codebooks, weights), scores16(codes, codebooks, weights)
     monkeypatch.setattr(products, "PART", 5)
+    monkeypatch.setattr(products, "SUM_PART", 5)
     np.testing.assert_array_equal(scores(codes, codebooks, weights), whole)
     np.testing.assert_array_equal(scores16(codes, codebooks, weights), whole16)
     assert_products(codes, codebooks, weights, residuals)
