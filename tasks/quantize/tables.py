@@ -27,10 +27,12 @@ from tasks.quantize.vectors import (
     copy_line,
     multiply_eight,
     multiply_one,
+    multiply_sixteen,
     multiply_two,
     multiply_width8,
     multiply_width16,
     scatter,
+    subtract_line,
     turn_units,
     turn_words,
 )
@@ -178,28 +180,49 @@ def set_scores(words: Array, codebooks: Array, weights: Array, out: Array) -> No
 
 
 @numba.njit(cache=True, nogil=True)
+def multiply_turned(book: int, n_centroids: int, width: int, entries: Array, out: int) -> None:
+    """out[t] = sum over c of book[c, t] * entries[c], in order of c; book and out addresses, lines of LANES."""
+    whole = width - width % 16
+    for t in range(0, whole, 16):
+        multiply_sixteen((out + t * LINE, book + 4 * t, 4, 4 * width, address(entries), n_centroids))
+    multiply(book + 4 * whole, 4, 4 * width, entries, n_centroids, out + whole * LINE, width - whole)
+
+
+@numba.njit(cache=True, nogil=True)
+def subtract_lines(panel: Array, factors: Array, n_columns: int, out: Array) -> None:
+    """out -= factors * panel; panel (n_rows * LANES,), factors (LANES,), out (n_rows, n_columns <= LANES)."""
+    if n_columns == LANES and out.strides[1] == 4:
+        for t in range(len(out)):
+            subtract_line((address(out) + t * out.strides[0], address(panel) + t * LINE, address(factors)))
+        return
+    for t in range(len(out)):
+        for j in range(n_columns):
+            out[t, j] -= factors[j] * panel[t * LANES + j]
+
+
+@numba.njit(cache=True, nogil=True)
 def subtract_group(
-    codebooks: Array, group: int, tables: Array, factor: np.float32, panel: Array, first: int, out: Array
+    codebooks: Array, group: int, tables: Array, factors: Array, panel: Array, first: int, out: Array
 ) -> None:
-    """Subtract factor * (centroids times their entries) from the group's rows of LANES columns of out."""
+    """Subtract factors * (centroids times their entries) from the group's rows of LANES columns of out."""
     n_subquantizers, n_centroids, width = codebooks.shape
     for q in range(GROUP * group, min(GROUP * (group + 1), n_subquantizers)):
         book, entries = address(codebooks) + 4 * q * n_centroids * width, tables[(q - GROUP * group) * TABLE :]
-        multiply(book, 4, 4 * width, entries, n_centroids, address(panel), width)
+        multiply_turned(book, n_centroids, width, entries, address(panel))
         part = out[q * width : (q + 1) * width, first : first + LANES]
-        for t in range(width):
-            for j in range(part.shape[1]):
-                part[t, j] -= factor * panel[t * LANES + j]
+        subtract_lines(panel, factors, part.shape[1], part)
 
 
 @numba.njit(cache=True, nogil=True)
 def subtract_products(words: Array, codebooks: Array, residuals: Array, factor: np.float32, out: Array) -> None:
     """out -= factor * X' R for the rows of one part (Algorithm 2), rows added in order.
 
-    words (n_groups, n_rows, 1) uint64; the other arrays as in `set_scores`
+    words (n_groups, n_rows, 1) uint64; out of any strides; the other arrays as in `set_scores`
     """
     n_rows, n_outputs = residuals.shape
     vectors, tables, panel = aligned(n_rows * LANES), aligned(GROUP * TABLE), aligned(codebooks.shape[2] * LANES)
+    factors = aligned(LANES)
+    factors[:] = factor
     for first in range(0, n_outputs, LANES):
         cut(residuals, 0, n_rows, first, vectors)
         for group in range(words.shape[0]):
@@ -207,4 +230,4 @@ def subtract_products(words: Array, codebooks: Array, residuals: Array, factor: 
             source = address(words[group])
             for i in range(n_rows):
                 scatter((address(vectors) + i * LINE, address(tables), source + 8 * i))
-            subtract_group(codebooks, group, tables, factor, panel, first, out)
+            subtract_group(codebooks, group, tables, factors, panel, first, out)

@@ -46,16 +46,11 @@ def largest_norms(codebooks: Array) -> Array:
     n_subquantizers, n_centroids, width = codebooks.shape
     out = np.zeros(n_subquantizers)
     for q in range(n_subquantizers):
-        for c in range(0, n_centroids, 4):  # four sums side by side: each waits for its own last addition only
-            part = codebooks[q, c : c + 4]
-            i, j, k = min(1, len(part) - 1), min(2, len(part) - 1), min(3, len(part) - 1)
-            first = second = third = fourth = 0.0  # of the last centroid, where fewer are left
+        for c in range(n_centroids):
+            norm = 0.0
             for t in range(width):
-                first += np.float64(part[0, t]) ** 2
-                second += np.float64(part[i, t]) ** 2
-                third += np.float64(part[j, t]) ** 2
-                fourth += np.float64(part[k, t]) ** 2
-            out[q] = max(out[q], first, second, third, fourth)
+                norm += np.float64(codebooks[q, c, t]) ** 2
+            out[q] = max(out[q], norm)
     return np.sqrt(out)
 
 

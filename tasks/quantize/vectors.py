@@ -175,6 +175,12 @@ def _scale_lines(b: Builder, target: Any, source: Any, factors: Any) -> None:
     _store(b, b.fmul(_load(b, _WIDE_FLOATS, source, align=4), _load(b, _WIDE_FLOATS, factors)), target)
 
 
+def _subtract_line(b: Builder, target: Any, source: Any, factors: Any) -> None:
+    """target -= factors * source; target need not be aligned."""
+    product = b.fmul(_load(b, _FLOATS, factors), _load(b, _FLOATS, source))
+    _store(b, b.fsub(_load(b, _FLOATS, target, align=4), product), target, align=4)
+
+
 def _spread(b: Builder, value: Any) -> Any:
     nothing = ir.Constant(_FLOATS, ir.Undefined)
     zeros = ir.Constant(ir.VectorType(_INT, LANES), [0] * LANES)
@@ -259,6 +265,8 @@ turn_words, turn_units = _of_integers(_turn(1)), _of_integers(_turn(UNIT))
 add_word, add_unit, scatter = _of_integers(_add_entries(1)), _of_integers(_add_entries(UNIT)), _of_integers(_scatter)
 add_unit16, add_units16 = (_of_integers(_add_entries16(n)) for n in (1, 2))
 scale_unit16, scale_units16 = (_of_integers(_scale_entries16(n)) for n in (1, 2))
+subtract_line = _of_integers(_subtract_line)
 multiply_eight, multiply_two, multiply_one = (_of_integers(_multiply(n, 1, _unchanged)) for n in (8, 2, 1))
+multiply_sixteen = _of_integers(_multiply(16, 1, _unchanged))
 multiply_width8, multiply_width16 = (_of_integers(_multiply_held(n)) for n in (8, 16))
 round_eight, round_one = (_of_integers(_multiply(n, 2, _rounded)) for n in (8, 1))
