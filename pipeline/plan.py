@@ -74,6 +74,12 @@ class Plan:
         """The largest task of the steps that run."""
         return max((step.estimate.task_bytes for step in self.to_run), default=0)
 
+    @property
+    def driver_bytes(self) -> int:
+        """The most that the main process holds for a step that runs and holds much in it; 0 when none does."""
+        most = max((step.estimate.driver_bytes for step in self.to_run), default=0)
+        return IDLE_WORKER_BYTES + most if most else 0
+
     def asked_steps(self) -> dict[str, AskedStep]:
         return {step.name: AskedStep(step.name, step.fingerprint, step.stage.settings()) for step in self.steps}
 

@@ -14,7 +14,7 @@ from tasks.errors import ResourceError
 
 
 class MemoryTooSmall(ResourceError):
-    """A task would not fit into a worker."""
+    """A task would not fit into a worker, or what gathers its results into this machine."""
 
 
 class DiskTooSmall(ResourceError):
@@ -32,6 +32,10 @@ def refusals(plan: Plan, memory: MemoryPlan) -> list[ResourceError]:
     found: list[ResourceError] = []
     if too_large := oversized(plan, memory):
         found.append(_memory_error(plan, too_large, memory))
+    if plan.driver_bytes > (here := psutil.virtual_memory().total):
+        what = f"this process would hold {human_bytes(plan.driver_bytes)}, this machine has {human_bytes(here)}"
+        hint = "run it on a larger machine, or learn from fewer features (an encoding of kind pca); or --force"
+        found.append(MemoryTooSmall(what, where=str(plan.folder.path), hint=hint))
     free = free_bytes(plan.folder.path)
     if plan.disk_bytes > free:
         found.append(

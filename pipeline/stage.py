@@ -48,12 +48,14 @@ class Estimate:
 
     disk_bytes   what stays
     spare_bytes  what is there besides while the step works, and gone when it is done
+    driver_bytes  what the main process holds above an idle one, where that is much
     """
 
     task_bytes: int
     disk_bytes: int
     tasks: int
     spare_bytes: int = 0
+    driver_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,8 +53,8 @@ def pair_under_way(attempt: list[dict[str, Any]]) -> dict[str, Any]:
     if begun is None or attempt[begun]["event"] == "step":
         return {}
     found = _numbers(attempt[begun], ("pair", "pairs", "lambda1", "lambda2"))
-    last = next((event for event in reversed(attempt[begun:]) if event["event"] == "iteration"), {})
-    return found and found | _numbers(last, ("iteration", "objective", "gap", "rank"))
+    iterations = [event for event in attempt[begun:] if event["event"] == "iteration"]
+    return found and found | _numbers(iterations[-1] if iterations else {}, ("iteration", "objective", "gap", "rank"))
 
 
 def _numbers(event: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:

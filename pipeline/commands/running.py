@@ -156,12 +156,14 @@ def plan_json(made: Plan, memory: MemoryPlan, found: Sequence[ResourceError]) ->
                 "tasks": step.estimate.tasks,
                 "task_bytes": step.estimate.task_bytes,
                 "worker_bytes": worker_bytes(step, memory),
+                "driver_bytes": step.estimate.driver_bytes,
                 "disk_bytes": step.estimate.disk_bytes,
             }
             for step in made.steps
         ],
         "worker_peak_bytes": memory.peak,
         "worker_limit_bytes": memory.limit,
+        "driver_peak_bytes": made.driver_bytes,
         "cache_bytes": memory.cache,
         "disk_bytes": made.disk_bytes,
         "disk_free_bytes": free_bytes(made.folder.path),
@@ -191,6 +193,7 @@ def plan_text(made: Plan, memory: MemoryPlan) -> str:
         "",
         f"peak memory per worker  at most {human_bytes(memory.peak)}{limit}: process {human_bytes(IDLE_WORKER_BYTES)}, "
         f"cached rows {human_bytes(memory.cache)}, {memory.threads} x task {human_bytes(memory.task)}",
+        *([f"memory of this process  at most {human_bytes(made.driver_bytes)}"] if made.driver_bytes else []),
         f"disk  at most {human_bytes(made.disk_bytes)}, {human_bytes(free_bytes(made.folder.path))} free",
     ]
     return "\n".join(lines) + "\n"

@@ -13,7 +13,7 @@ from pipeline.stage import Estimate, Facts, Made, Work
 from pipeline.stages.problems import class_counts, parameter_bytes
 from pipeline.stages.train import MEGABYTE, PAIR_SECONDS, PATH, TrainStage, check_rows, model_facts, save, saved_bytes
 from pipeline.store import plain
-from pipeline.trace_choice import PairChoice, stride_of
+from pipeline.trace_choice import SAMPLED_ROWS, PairChoice, stride_of
 from pipeline.trace_oracle import LOG_BYTES, SAMPLE_BYTES, PoolRisk, TrainingRows
 from pipeline.trace_path import PathState, TracePath, Validator
 from tasks.digest import digest_text
@@ -30,6 +30,7 @@ from tasks.trace.solution import Factors, Penalty, Solver, SolverParams
 from tasks.trace.subspace import subspace_descent
 
 FLOAT, DOUBLE = 4, 8  # bytes
+SAMPLED_BYTES = 2 * FLOAT * SAMPLED_ROWS  # of a pair: of each of these validation rows, two numbers
 PAPER = DescentParams(atoms_per_pass=1, restricted_every=1, proximal=False)
 SOLVERS: dict[str, Solver] = {
     "subspace": subspace_descent,
@@ -37,6 +38,9 @@ SOLVERS: dict[str, Solver] = {
     "r1d-paper": partial(atom_descent, how=PAPER),
 }
 RIDGE = 0.01  # of lambda1_max squared: the largest lambda2 of a grid without numbers, measured (TRACE_NORM.md)
+DRIVER_COPIES = (
+    24  # of the weights in float64, that a solver holds at most: gradient, basis and their products, measured
+)
 MOST_RECORDS = 2000  # of iterations that DONE.json keeps of all pairs; beyond that only the chosen pair's
 
 
@@ -67,8 +71,13 @@ class TraceNormStage(TrainStage):
         batch = 3 * FLOAT * SLICE_CELLS + FLOAT * 1024 * facts.rows[self.learner.rows].row_floats
         task = 2 * rows + 3 * summed + 2 * weights + batch + 64 * MEGABYTE
         peak = max(task, (FAN_IN + 2) * summed + 64 * MEGABYTE)
-        spare = LOG_BYTES + 4 * weights + SAMPLE_BYTES
-        return Estimate(peak, saved_bytes(self.learner, weights, facts), 100 * self.learner.n_pairs, spare)
+        learner, sampled = self.learner, self.learner.n_pairs * SAMPLED_BYTES
+        n_classes, width = facts.dataset.n_classes, facts.rows[learner.rows].n_features
+        model = DOUBLE * min(width, n_classes) * (width + n_classes + 1)
+        models = min(2, learner.n_pairs) if not learner.standard_errors else learner.n_pairs
+        spare = LOG_BYTES + 4 * weights + models * model + 2 * sampled
+        driver = DRIVER_COPIES * summed + 2 * SAMPLE_BYTES + 2 * sampled
+        return Estimate(peak, saved_bytes(learner, weights, facts), 100 * learner.n_pairs, spare, driver)
 
     def run(self, work: Work) -> Made:
         started = time.perf_counter()

@@ -1,17 +1,18 @@
-"""What `status` and `logs` tell of a path of penalties while it is walked."""
+"""What `plan` tells of a path of penalties before it is walked, `status` and `logs` on the way."""
 
 from __future__ import annotations
 
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pipeline.lock import locked
 from pipeline.state import pair_under_way
-from tests.pipeline.cli_caller import gaussian, make_run, succeeds
+from tests.pipeline.cli_caller import gaussian, labelgrove, make_run, succeeds
 
 CONFIG = """\
 name = "t"
@@ -68,6 +69,29 @@ def test_logs_print_six_digits(made: Path) -> None:
     assert len(numbers) > 20
     digits = [len(one.split("e")[0].replace(".", "").lstrip("0")) for one in numbers]
     assert max(digits) <= 6
+
+
+def test_what_this_process_will_hold_is_planned(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = (made / "c.toml", "--runs", tmp_path)
+    plan = json.loads(succeeds("plan", *arguments, "--json").out)
+    need = next(step["driver_bytes"] for step in plan["steps"] if step["step"] == "train_tr")
+    assert plan["driver_peak_bytes"] > need > 0
+    assert "memory of this process  at most " in succeeds("plan", *arguments).out
+    assert "this process" not in succeeds("plan", made / "c.toml").out  # nothing is to run
+    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(total=need, available=need))
+    for command in ("run", "plan", "check"):
+        said = labelgrove(command, *arguments, "--memory", "2 GiB")
+        assert said.code == 5
+        assert "MemoryTooSmall: this process would hold" in said.err + said.out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_models_that_may_be_chosen_lie_on_the_disk(made: Path, tmp_path: Path) -> None:
+    def disk(*more: object) -> int:
+        plan = json.loads(succeeds("plan", made / "c.toml", "--runs", tmp_path, "--json", *more).out)
+        return int(plan["disk_bytes"])
+
+    assert disk("-s", "tr.standard_errors=1.0") - disk() == 2 * 8 * 5 * (6 + 5 + 1)
 
 
 def event(kind: str, **more: Any) -> dict[str, Any]:
