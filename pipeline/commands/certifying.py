@@ -13,6 +13,10 @@ from pipeline.accuracy import NONE, class_map
 from pipeline.config import OWN_ROWS
 from pipeline.dataset import Dataset
 from pipeline.outputs import text_table
+from pipeline.published import made_from
+from pipeline.stage import encode_step
+from pipeline.stages.train import encoder_of, train_step
+from pipeline.store import RunFolder
 from tasks.errors import UsageError
 from tasks.fit.targets import SplitTargets
 from tasks.io import Block, read_rows
@@ -104,6 +108,28 @@ def factors_of_model(model: FactoredModel | LinearModel) -> Factors:
     return factors_of(Point(Basis(model.n_features).with_group(group), core))
 
 
+def encoders_of_its_run(saved: SavedModel) -> tuple[Encoder, ...] | None:
+    """What the run that a model still lies in has made its training rows with; None when there is no such run.
+
+    Only of the very run that trained it: its step of this name has come to the same content.
+    """
+    place = Path(saved.folder).absolute()
+    folder = RunFolder(place.parents[1])
+    done = {name: folder.done(name, str(mark)) for name, mark in made_from(folder).get("steps", {}).items()}
+    trained = done.get(train_step(place.name))
+    if trained is None or trained.digest != saved.digest:
+        return None
+    chain: list[Encoder] = []
+    rows = str(saved.header["rows"])
+    while rows != OWN_ROWS:
+        step = done.get(encode_step(rows))
+        if step is None:
+            return None
+        chain.insert(0, encoder_of(folder.step_folder(step.step, step.fingerprint)))
+        rows = str(step.settings["rows"])
+    return tuple(chain)
+
+
 class BlockRisk:
     """The mean loss of a dataset's training rows, read block by block in this process: what `certify` asks of a Risk.
 
@@ -135,10 +161,14 @@ class BlockRisk:
         header = self.saved.header
         if header["rows"] == OWN_ROWS:
             return ()
-        if header["rows"] != header["test_rows"]:
+        if header["rows"] == header["test_rows"]:
+            return self.saved.encoders
+        found = encoders_of_its_run(self.saved)
+        if found is None:
             what = f"the model learnt from rows {header['rows']!r}, and carries no encoder that makes them"
-            raise UsageError(what, f"--certify, {self.saved.folder}", "its own certificate was made from these rows")
-        return self.saved.encoders
+            hint = "give the model where its run has put it, runs/NAME/models/NAME: the run's encodings make them"
+            raise UsageError(what, f"--certify, {self.saved.folder}", hint)
+        return found
 
     def _labelled(self, block: Block) -> tuple[Array, Array]:
         """Training rows of a block whose class the model knows: places (n,), classes (n,) of the model."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,51 @@ def test_rows_go_through_the_encoders_that_the_model_learnt_from(datasets: dict[
     plain = inspected(raw, "--certify", "--data", dataset.path)["certified"]
     expected = naive_objective(weights_of(given), given.bias.astype(np.float64), rows, labels)
     assert plain["objective"] == pytest.approx(expected, rel=1e-6)
+
+
+ON_CODES = """\
+name = "t"
+[data]
+path = "{path}"
+[[encode]]
+name = "low"
+kind = "pca"
+components = 8
+[[encode]]
+name = "codes"
+kind = "pq"
+rows = "low"
+subquantizers = 4
+bits = 3
+[[train]]
+name = "semi"
+kind = "trace-norm"
+rows = "codes"
+test_rows = "low"
+lambda1 = 0.05
+"""
+
+
+def test_a_model_in_its_run_is_certified_on_the_codes_that_it_learnt_from(
+    datasets: dict[str, Dataset], tmp_path: Path
+) -> None:
+    dataset = datasets["dense"]
+    (tmp_path / "c.toml").write_text(ON_CODES.format(path=dataset.path))
+    succeeds("run", tmp_path / "c.toml", "--scheduler", "serial")
+    place = tmp_path / "runs" / "t" / "models" / "semi"
+    found = inspected(place, "--certify", "--data", dataset.path)
+    kept, again = found["certificate"], found["certified"]
+    assert again["objective"] == pytest.approx(kept["objective"], rel=1e-5)
+    assert again["gap"] == pytest.approx(kept["gap"], rel=1e-3)
+    assert again["rank"] == kept["rank"]
+    shutil.copytree(place, tmp_path / "away" / "models" / "semi")
+    other = saved(tmp_path / "runs" / "t" / "models" / "other", model(dataset, 2), dataset, rows="codes")
+    shutil.rmtree(place)
+    shutil.copytree(other, place)
+    for moved in (tmp_path / "away" / "models" / "semi", other, place):
+        said = labelgrove("inspect", moved, "--certify", "--data", dataset.path)
+        assert (said.code, "learnt from rows 'codes'" in said.err) == (2, True), said
+        assert "runs/NAME/models/NAME" in said.err
 
 
 def test_classes_of_another_order_are_matched(datasets: dict[str, Dataset], tmp_path: Path) -> None:
