@@ -1,6 +1,6 @@
 """Products on PQ codes beside a product with the full float32 matrix and beside the machine, in one process and thread.
 
-`make bench` prints the table; `python tests/bench/bench_products.py` the same. Set the BLAS free to choose its kernel
+`make bench` prints the table; `python -m tests.bench.bench_products` the same. Set the BLAS free to choose its kernel
 (OPENBLAS_CORETYPE unset), else the matrix product is slower than the machine allows and every ratio flatters.
 """
 
@@ -12,12 +12,14 @@ from collections.abc import Callable
 import numba
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import threadpool_limits
 
 from tasks.quantize import tables, tables16
 from tasks.quantize.products import decode
 from tasks.quantize.vectors import GROUP, LINE, UNIT
 from tasks.rows import PqCodes
+from tests.bench.limits import blas, copy_rate, gemm_rate
+from tests.bench.limits import seconds as best_seconds
 
 REPEATS = 7
 N_OUTPUTS = 128
@@ -26,14 +28,8 @@ BLOCK_ROWS = (4_096, 16_384)
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Processor time of this thread: the best of some repeats, after one that compiles."""
-    work()
-    best = np.inf
-    for _ in range(REPEATS):
-        began = time.thread_time()
-        work()
-        best = min(best, time.thread_time() - began)
-    return float(best)
+    """Processor time of this thread."""
+    return best_seconds(work, clock=time.thread_time, repeats=REPEATS)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -54,11 +50,9 @@ def line_rate(n_centroids: int) -> float:
 
 def machine() -> tuple[float, float, float, float]:
     """Operations per second of a matrix product; bytes per second of a copy, and of random lines in caches 1 and 2."""
-    a = np.random.default_rng(0).normal(size=(1024, 1024)).astype(np.float32)
-    big = np.zeros(1 << 26, np.float32)
-    flops, copied = 2 * 1024**3 / seconds(lambda: a @ a), 8 * big.size / seconds(lambda: big.copy())
+    flops, copied = gemm_rate(time.thread_time), copy_rate(time.thread_time)
     first, second = line_rate(16), line_rate(256)
-    print(f"\nBLAS: {', '.join(sorted({str(i.get('architecture')) for i in threadpool_info()}))}")
+    print(f"\nBLAS: {blas()}")
     print(f"machine: float32 product {flops / 1e9:.0f} GFLOP/s, copy {copied / 1e9:.0f} GB/s, lines at random")
     print(f"  from tables in the first-level cache {first / 1e9:.0f} GB/s, in the second-level {second / 1e9:.0f} GB/s")
     return flops, copied, first, second
