@@ -96,6 +96,7 @@ def run_config(
         if not receipts_hold(folder / TASKS):  # nothing ran that would have begun it anew
             append_receipts(folder / TASKS, "", "", ())
         folder.sweep()
+        folder.forget_solved()
         _write_manifest(plan, done)
     return RunResult(folder, plan, done, memory, time.perf_counter() - started)
 

@@ -25,6 +25,7 @@ from tasks.files import beside, disk_room, sync_path
 FORMAT, VERSION = "labelgrove.run", 1
 DONE, MANIFEST = "DONE.json", "manifest.json"
 PROGRESS = "progress"  # of a step: what an interrupted attempt continues from, gone when it is finished
+SOLVED = "solved"  # of a run: what its steps share while they work, gone when all are finished
 EVENTS = "events.jsonl"
 SEAL = "seal"  # of a JSON file that carries the digest of its own content
 MAX_JSON_BYTES = 256 << 20
@@ -251,6 +252,10 @@ class RunFolder:
                 shutil.rmtree(leftover, ignore_errors=True)
             else:
                 leftover.unlink(missing_ok=True)
+
+    def forget_solved(self) -> None:
+        """Remove what steps have shared: all are finished."""
+        shutil.rmtree(self.path / SOLVED, ignore_errors=True)
 
     def stale_steps(self, wanted: Iterable[tuple[str, str]]) -> list[Path]:
         """Step folders that no step of the config needs."""

@@ -6,7 +6,7 @@ the answers it had, and asks on from there: to the same bits, whatever the solve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -141,11 +141,10 @@ class PoolRisk:
             return None
         return Group(token, str(path), size) if whole else None
 
-    def forget_columns(self, besides: Basis) -> None:
-        """Remove the files of all groups but those of this basis."""
-        kept = {group.source for group in besides.groups}
+    def forget_columns(self, besides: Collection[str]) -> None:
+        """Remove the files of all groups but those with these tokens."""
         for path in self._columns("*").parent.glob("*.npy"):
-            if str(path) not in kept:
+            if path.stem not in besides:
                 path.unlink()
 
     def _columns(self, token: str) -> Path:

@@ -20,12 +20,12 @@ from pipeline.pool import Pool
 from pipeline.store import StepDamaged
 from pipeline.trace_choice import PairChoice, with_errors
 from pipeline.trace_oracle import PoolRisk
+from pipeline.trace_pairs import PairStore, Place, SolvedPair
 from tasks.fit.targets import VALIDATION, SplitTargets
 from tasks.io import Block
 from tasks.rows.base import Array
-from tasks.trace.point import Basis, Point
 from tasks.trace.reg_path import path
-from tasks.trace.solution import Factors, Penalty, Record, Solution, Solver, SolverParams
+from tasks.trace.solution import Factors, Penalty, Record, Solver, SolverParams
 from tasks.trace.validation import Validation, validate_block
 
 Event = Callable[..., None]
@@ -39,7 +39,6 @@ class PathState:
     records   of the pairs that are behind, in order: penalties, certificate, what the validation rows say
     history   of each pair, one record an iteration
     choose    what picks the pair
-    point     where the last pair ended
     samples   of each pair, the validation rows that are looked at one by one: (m, 2) float32
     seconds   that each pair took
     """
@@ -47,7 +46,6 @@ class PathState:
     choose: PairChoice = field(default_factory=PairChoice)
     records: list[PairRecord] = field(default_factory=list)
     history: list[list[Record]] = field(default_factory=list)
-    point: Point | None = None
     samples: list[Array] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
 
@@ -61,9 +59,20 @@ class PathState:
         """Of all pairs the one that is kept."""
         return self.choose.chosen(self.records, self.samples)
 
-    def may_be_chosen(self) -> list[int]:
+    def places(self) -> list[Place]:
+        """Of each record, its row and its number there."""
+        seen: dict[int, int] = {}
+        found = []
+        for record in self.records:
+            row = int(record["row"])
+            found.append((row, seen.setdefault(row, 0)))
+            seen[row] += 1
+        return found
+
+    def may_be_chosen(self) -> list[Place]:
         """The pairs whose models are kept while the path is walked: all where a later best one tells."""
-        return list(range(len(self.records))) if self.choose.errors else [self.best]
+        places = self.places()
+        return places if self.choose.errors or not places else [places[self.best]]
 
     def path(self) -> list[PairRecord]:
         """The records, and what can be said of the pairs when all are known."""
@@ -82,10 +91,9 @@ class Validator:
     name: str
     stride: int
 
-    def __call__(self, solution: Solution) -> Validation:
+    def __call__(self, factors: Factors, bias: Array | None) -> Validation:
         if not self.blocks:
             return Validation(0, 0, 0.0)
-        factors, bias = solution.factors, solution.bias
         model = {"u": factors.u.astype(np.float32), "core": (factors.theta[:, None] * factors.v.T).astype(np.float32)}
         model |= {} if bias is None else {"bias": bias.astype(np.float32)}
         targets = SplitTargets(self.dataset, VALIDATION)
@@ -96,13 +104,24 @@ class Validator:
 
 
 @dataclass(frozen=True)
+class Walked:
+    """A path's end: its state, the pair that is kept, and seconds of pairs that were taken over."""
+
+    state: PathState
+    chosen: SolvedPair
+    seconds: float
+
+
+@dataclass(frozen=True)
 class TracePath:
     """A path to walk: penalties in order, a row for each lambda2, how each is solved, and who hears of it.
 
     choose    what picks the pair; patience: pairs of a row that are no better, after which the row is over
+    folder    for what is known of the pairs, the models of which lie in the store
     """
 
     risk: PoolRisk
+    store: PairStore
     validate: Validator
     rows: Sequence[Sequence[Penalty]]
     params: SolverParams
@@ -113,103 +132,90 @@ class TracePath:
     folder: Path
     event: Event
 
-    def walk(self) -> tuple[PathState, Factors, Array | None]:
-        """Row by row; pairs that an interrupted attempt has finished are not solved again.
-
-        Returns where it ended, and the factors and the bias of the pair that is chosen.
-        """
-        state = load_state(self.folder / STATE, self.risk, self.choose)
+    def walk(self) -> Walked:
+        """Row by row; pairs that an interrupted attempt, or another path, has solved are not solved again."""
+        state = load_state(self.folder / STATE, self.store, self.choose)
         watch = _Watch(self)
         for number, penalties in enumerate(self.rows):
             self._row(number, penalties, state, watch)
-        place = self._model(state.chosen)
-        kept = load_kept(place)
-        if kept is None:
-            raise StepDamaged("it is not what was written", str(place), "type the same command again")
-        return state, Factors(kept["u"], kept["theta"], kept["v"]), kept.get("bias")
+        chosen = self.store.get(state.places()[state.chosen])
+        if chosen is None:
+            raise StepDamaged("a solved pair is not what was written", str(self.risk.folder), "type the command again")
+        return Walked(state, chosen, sum(state.seconds) - watch.worked)
 
     def _row(self, number: int, penalties: Sequence[Penalty], state: PathState, watch: _Watch) -> None:
         """From strong to weak, until the pairs have got no better for `patience` of them."""
         done = [record for record in state.records if record["row"] == number]
-        if len(done) == len(penalties) or self.over(done):
+        while not self.over(done, penalties) and (pair := self.store.get((number, len(done)))) is not None:
+            self._keep(number, done, state, pair)
+        if self.over(done, penalties):
             return
-        watch.begin(len(state.records), penalties[len(done)])
+        behind = len(done)
+        start = self.store.end((number, behind - 1)) if behind else None
+        watch.begin((number, behind), len(state.records), penalties[behind])
         args = (self.risk, penalties, self.params, self.bias, self.solver, watch)
-        for _, penalty, solution in path(*args, skip=len(done), start=state.point if done else None):
-            found = self.validate(solution)
-            done.append({"row": number, **record_of(penalty, solution, found)})
-            self._keep(state, done[-1], solution, found.sample(), watch.seconds())
-            if len(done) == len(penalties) or self.over(done):
+        for place, penalty, solution in path(*args, skip=behind if start is not None else 0, start=start):
+            if place < behind:
+                continue  # where it ended is damaged: the row is solved anew, to the same bits
+            pair = self.store.put((number, place), penalty, solution, watch.end())
+            self._keep(number, done, state, pair)
+            self.risk.log.forget()
+            if self.over(done, penalties):
                 break
-            watch.begin(len(state.records), penalties[len(done)])
+            watch.begin((number, place + 1), len(state.records), penalties[place + 1])
 
-    def over(self, done: Sequence[PairRecord]) -> bool:
-        """Whether the last `patience` pairs of a row are no better than the one before them."""
-        return 0 < self.patience < len(done) - self.choose.best(done)
+    def over(self, done: Sequence[PairRecord], penalties: Sequence[Penalty]) -> bool:
+        """Whether a row is at its end, or its last `patience` pairs are no better than the one before them."""
+        return len(done) == len(penalties) or 0 < self.patience < len(done) - self.choose.best(done)
 
-    def _keep(self, state: PathState, record: PairRecord, solution: Solution, sample: Array, seconds: float) -> None:
-        """One more pair is behind: first its model is on disk, then it counts, then what nobody needs is removed."""
-        state.records.append(record)
-        state.history.append(solution.history)
-        state.point = solution.point
-        state.samples.append(sample)
-        state.seconds.append(seconds)
-        place, kept = len(state.records) - 1, state.may_be_chosen()
-        if place in kept:
-            factors, bias = solution.factors, {} if solution.bias is None else {"bias": solution.bias}
-            keep(self._model(place), {"u": factors.u, "theta": factors.theta, "v": factors.v, **bias})
+    def _keep(self, row: int, done: list[PairRecord], state: PathState, pair: SolvedPair) -> None:
+        """One more pair is behind: it is on disk, now it counts, then what nobody needs is removed."""
+        found = self.validate(pair.factors, pair.bias)
+        done.append({"row": row, **pair.record, **said_by(found)})
+        state.records.append(done[-1])
+        state.history.append(pair.history)
+        state.samples.append(found.sample())
+        state.seconds.append(pair.seconds)
         save_state(self.folder / STATE, state, self.risk.fit)
-        for earlier in set(range(place)).difference(kept):
-            self._model(earlier).unlink(missing_ok=True)
-        self.risk.log.forget()
-        self.risk.forget_columns(solution.point.basis)
-        self.event("pair", model=self.risk.name, pair=place, **record, seconds=round(seconds, 3))
-
-    def _model(self, place: int) -> Path:
-        return model_file(self.folder, place)
+        self.store.forget([*state.may_be_chosen(), (row, len(done) - 1)])
+        seconds, number = round(pair.seconds, 3), len(state.records) - 1
+        self.event("pair", model=self.risk.name, pair=number, **done[-1], seconds=seconds)
 
 
 class _Watch:
     """Tells of every iteration: in events.jsonl, and in the names that the dashboard shows."""
 
     def __init__(self, walked: TracePath) -> None:
-        self.walked, self.pair, self.started = walked, 0, time.perf_counter()
+        self.walked, self.pair, self.started, self.worked = walked, 0, time.perf_counter(), 0.0
 
-    def begin(self, pair: int, penalty: Penalty) -> None:
+    def begin(self, place: Place, pair: int, penalty: Penalty) -> None:
         """The next iterations are of this pair."""
         self.pair, self.started = pair, time.perf_counter()
-        self.walked.risk.log.begin(f"pair-{pair}")
+        self.walked.risk.log.begin(f"pair-{place[0]}-{place[1]}")
         self._say(f"pair{pair:02d}")
         at = {"lambda1": penalty.lambda1, "lambda2": penalty.lambda2}
         pairs = sum(len(row) for row in self.walked.rows)
         self.walked.event("solving", model=self.walked.risk.name, pair=pair, pairs=pairs, **at)
 
+    def end(self) -> float:
+        """Seconds since the pair was begun, in this attempt."""
+        seconds = time.perf_counter() - self.started
+        self.worked += seconds
+        return seconds
+
     def __call__(self, record: Record) -> None:
-        seconds = round(self.seconds(), 3)
+        seconds = round(time.perf_counter() - self.started, 3)
         self.walked.event("iteration", model=self.walked.risk.name, pair=self.pair, **record, seconds=seconds)
         relative = record["gap"] / max(record["objective"], 1e-300)
         self._say(f"pair{self.pair:02d}_relgap{relative:.6f}_rank{int(record['rank'])}")
-
-    def seconds(self) -> float:
-        """Since the pair was begun, in this attempt."""
-        return time.perf_counter() - self.started
 
     def _say(self, text: str) -> None:
         self.walked.risk.said = f"_{text}"
 
 
-def record_of(penalty: Penalty, solution: Solution, found: Validation) -> PairRecord:
-    """A pair's line of the path."""
-    certificate = solution.certificate.as_json()
+def said_by(found: Validation) -> PairRecord:
+    """What the validation rows add to a pair's line of the path."""
     return {
-        "lambda1": penalty.lambda1,
-        "lambda2": penalty.lambda2,
-        **certificate,
-        "atoms": solution.point.basis.rank,
-        "iterations": solution.iterations,
-        "restricted": solution.restricted,
-        "evaluations": solution.evaluations,
-        "converged": solution.converged,
         "rows": found.rows,
         "top1": found.hits / found.rows if found.rows else None,
         "log_loss": found.loss / found.rows if found.rows else None,
@@ -219,35 +225,17 @@ def record_of(penalty: Penalty, solution: Solution, found: Validation) -> PairRe
 STATE = "path.npz"
 
 
-def model_file(folder: Path, place: int) -> Path:
-    """Of the pair at a place, its factors and its bias."""
-    return folder / f"pair-{place}.npz"
-
-
 def save_state(file: Path, state: PathState, fit: str) -> None:
-    """One file, whole or not at all; the columns of the point's basis lie beside it."""
-    point = state.point
-    arrays: dict[str, Array] = {}
-    groups: list[list[Any]] = []
-    if point is not None:
-        groups = [[g.token, g.size, list(kept)] for g, kept in zip(point.basis.groups, point.basis.kept, strict=True)]
-        arrays |= {"core": point.core} | ({} if point.bias is None else {"point_bias": point.bias})
-    said = {"fit": fit, "records": state.records, "history": state.history, "groups": groups, "seconds": state.seconds}
-    keep(file, {**arrays, "samples": np.array(state.samples), "state": np.array(json.dumps(said))})
+    """One file, whole or not at all."""
+    said = {"fit": fit, "records": state.records, "history": state.history, "seconds": state.seconds}
+    keep(file, {"samples": np.array(state.samples), "state": np.array(json.dumps(said))})
 
 
-def load_state(file: Path, risk: PoolRisk, choose: PairChoice) -> PathState:
-    """Empty when there is none of this fit, or when it, a column's or a model's file is not what was written."""
+def load_state(file: Path, store: PairStore, choose: PairChoice) -> PathState:
+    """Empty when there is none of this fit, or when it or the file of a pair that counts is not what was written."""
     kept = load_kept(file)
     said = json.loads(str(kept["state"])) if kept is not None and "state" in kept else {}
-    if kept is None or said.get("fit") != risk.fit:
+    if kept is None or said.get("fit") != store.risk.fit:
         return PathState(choose)
-    groups = [(risk.known_group(token, size), tuple(columns)) for token, size, columns in said["groups"]]
-    found = [group for group, _ in groups if group is not None]
-    if len(found) < len(groups):
-        return PathState(choose)
-    basis = Basis(risk.n_features, tuple(found), tuple(columns for _, columns in groups))
-    point = Point(basis, kept["core"], kept.get("point_bias"))
-    state = PathState(choose, said["records"], said["history"], point, list(kept["samples"]), said["seconds"])
-    models = [load_kept(model_file(file.parent, place)) for place in state.may_be_chosen()]
-    return PathState(choose) if any(model is None for model in models) else state
+    state = PathState(choose, said["records"], said["history"], list(kept["samples"]), said["seconds"])
+    return state if all(store.get(place) is not None for place in state.may_be_chosen()) else PathState(choose)

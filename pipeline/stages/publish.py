@@ -24,7 +24,7 @@ from pipeline.run_check import published_damage
 from pipeline.stage import NEIGHBOURS, Asked, Estimate, Facts, Made, Stage, Work, encode_step, retrieve_step
 from pipeline.stages.details import listed, model_details, row_bytes, spectrum_bytes
 from pipeline.stages.predict import PREDICTIONS, evaluate_step, model_bytes, predict_step, predictions_bytes
-from pipeline.stages.train import MEGABYTE, MODEL, saved_bytes, train_step
+from pipeline.stages.train import MEGABYTE, MODEL, TRAIN_SECONDS, saved_bytes, train_step
 from pipeline.store import Done, file_digest, write_json
 from tasks.digest import combine
 from tasks.files import beside, disk_room, sync_path
@@ -183,7 +183,7 @@ def metrics_of(learner: Learner, config: RunConfig, facts: Mapping[str, RowsFact
     for key, rows in (("model_bytes", learner.tested_on), ("training_bytes", learner.rows)):
         if (own := metrics.get(key)) is not None:
             metrics[key] = own + learnt_bytes(config, facts, rows)
-    metrics["train_seconds"] = trained.measured.get("seconds")
+    metrics["train_seconds"] = trained.measured.get(TRAIN_SECONDS, trained.measured.get("seconds"))
     metrics["peak_bytes"] = trained.measured.get("peak_bytes")
     if predict_step(learner.name) in work.inputs:
         metrics["predict_us_per_row"] = work.inputs[predict_step(learner.name)].measured.get("predict_us_per_row")

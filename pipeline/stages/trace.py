@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
-from pipeline.config import TraceNorm
-from pipeline.stage import Estimate, Facts, Made, Work
+from pipeline.config import OWN_ROWS, TraceNorm
+from pipeline.stage import Estimate, Facts, Made, Work, encode_step
 from pipeline.stages.problems import class_counts, parameter_bytes
-from pipeline.stages.train import MEGABYTE, PAIR_SECONDS, PATH, TrainStage, check_rows, model_facts, save, saved_bytes
-from pipeline.store import plain
+from pipeline.stages.train import (
+    MEGABYTE,
+    PAIR_SECONDS,
+    PATH,
+    TRAIN_SECONDS,
+    TrainStage,
+    check_rows,
+    model_facts,
+    save,
+    saved_bytes,
+)
+from pipeline.store import PROGRESS, SOLVED, plain
 from pipeline.trace_choice import SAMPLED_ROWS, PairChoice, stride_of
 from pipeline.trace_oracle import LOG_BYTES, SAMPLE_BYTES, PoolRisk, TrainingRows
+from pipeline.trace_pairs import PairStore
 from pipeline.trace_path import PathState, TracePath, Validator
 from tasks.digest import digest_text
 from tasks.io import Block
@@ -54,14 +65,15 @@ class TraceNormStage(TrainStage):
     chain: tuple[str, ...]
     n_features: int
     row_floats: int  # bytes of a stored row over 4
+    twins: tuple[str, ...] = ()  # other learners of the config whose pairs are the same: whoever is first solves them
 
     @classmethod
-    def of(cls, learner: TraceNorm, facts: Facts, chain: tuple[str, ...] = ()) -> Self:
+    def of(cls, learner: TraceNorm, facts: Facts, chain: tuple[str, ...] = (), twins: tuple[str, ...] = ()) -> Self:
         """Raises NoTrainingRows."""
         check_rows(learner, facts.dataset)
         rows = facts.rows[learner.rows]
         row_floats = max(1, rows.block_bytes // (FLOAT * facts.dataset.block_rows))
-        return cls(learner, chain, rows.n_features, row_floats)
+        return cls(learner, chain, rows.n_features, row_floats, twins)
 
     def estimate(self, facts: Facts) -> Estimate:
         """Projections are not counted: they take their room from the rows that a worker keeps."""
@@ -72,12 +84,13 @@ class TraceNormStage(TrainStage):
         task = 2 * rows + 3 * summed + 2 * weights + batch + 64 * MEGABYTE
         peak = max(task, (FAN_IN + 2) * summed + 64 * MEGABYTE)
         learner, sampled = self.learner, self.learner.n_pairs * SAMPLED_BYTES
-        n_classes, width = facts.dataset.n_classes, facts.rows[learner.rows].n_features
-        model = DOUBLE * min(width, n_classes) * (width + n_classes + 1)
-        models = min(2, learner.n_pairs) if not learner.standard_errors else learner.n_pairs
-        spare = LOG_BYTES + 4 * weights + models * model + 2 * sampled
+        few = min(2, learner.n_pairs)  # the last and the best one
+        pair = pair_bytes(facts.rows[learner.rows].n_features, facts.dataset.n_classes)
+        pairs = pair * (learner.n_pairs if learner.standard_errors or self.twins else few)
+        spare = LOG_BYTES + 4 * weights + 2 * sampled + (0 if self.twins else pairs)
+        kept = saved_bytes(learner, weights, facts) + (pairs if self.twins else 0)
         driver = DRIVER_COPIES * summed + 2 * SAMPLE_BYTES + 2 * sampled
-        return Estimate(peak, saved_bytes(learner, weights, facts), 100 * learner.n_pairs, spare, driver)
+        return Estimate(peak, kept, 100 * learner.n_pairs, spare, driver)
 
     def run(self, work: Work) -> Made:
         started = time.perf_counter()
@@ -89,9 +102,9 @@ class TraceNormStage(TrainStage):
         stride = stride_of(work.dataset.split_counts["validation"])
         validate = Validator(work.pool, blocks, work.dataset.path, learner.name, stride)
         params = SolverParams(learner.gap, learner.epsilon, learner.max_iterations)
-        folder = work.folder / "progress"
-        walked = TracePath(
+        path = TracePath(
             risk,
+            PairStore(risk, bool(self.twins)),
             validate,
             rows_of(learner, largest),
             params,
@@ -99,21 +112,26 @@ class TraceNormStage(TrainStage):
             learner.bias,
             PairChoice(learner.choose, learner.standard_errors),
             learner.patience,
-            folder,
+            work.folder / PROGRESS,
             work.event,
         )
-        state, factors, offset = walked.walk()
-        certificate = certificate_of(state, factors, largest, learner)
-        model = trace_norm_model(factors.u, factors.theta, factors.v, offset, certificate)
-        made = self._made(work, state, model, certificate)
-        made.measured["seconds"] = time.perf_counter() - started
-        return made
+        walked = path.walk()
+        factors = walked.chosen.factors
+        certificate = certificate_of(walked.state, factors, largest, learner)
+        model = trace_norm_model(factors.u, factors.theta, factors.v, walked.chosen.bias, certificate)
+        made = self._made(work, walked.state, model, certificate)
+        seconds = time.perf_counter() - started
+        return replace(made, measured=made.measured | {"seconds": seconds, TRAIN_SECONDS: seconds + walked.seconds})
 
     def _risk(self, work: Work) -> PoolRisk:
         dataset, learner = work.dataset, self.learner
         blocks, counts = work.train_blocks(learner.rows), class_counts(dataset)
         rows = TrainingRows(blocks, dataset.path, counts, self.n_features, self.row_floats, learner.name)
-        return PoolRisk(work.pool, rows, digest_text(work.folder.name, dataset.digest), work.folder / "progress")
+        if not self.twins:
+            return PoolRisk(work.pool, rows, digest_text(work.folder.name, dataset.digest), work.folder / PROGRESS)
+        read = "" if learner.rows == OWN_ROWS else work.inputs[encode_step(learner.rows)].digest
+        fit = digest_text(str(self.version), repr(alike(learner)), str(work.seed), dataset.digest, read)
+        return PoolRisk(work.pool, rows, fit, work.folder.parent.parent / SOLVED / fit[:12])
 
     def _made(self, work: Work, state: PathState, model: Model, certificate: dict[str, Any]) -> Made:
         record, pairs = state.records[state.chosen], state.path()
@@ -133,6 +151,21 @@ class TraceNormStage(TrainStage):
             "history": history_of(state),
         }
         return Made(digest, results, {PAIR_SECONDS: state.seconds})
+
+
+def pair_bytes(n_features: int, n_classes: int) -> int:
+    """Of a solved pair's file and the columns of its basis, at most."""
+    rank = min(n_features, n_classes)
+    basis = min(n_features, 4 * rank)
+    return DOUBLE * (rank * (n_features + n_classes + 1) + basis * n_classes) + FLOAT * n_features * basis
+
+
+NOT_SOLVED = {"name", "test_rows", "choose", "standard_errors", "patience"}  # keys that no solved pair depends on
+
+
+def alike(learner: TraceNorm) -> dict[str, Any]:
+    """The settings that make two learners' pairs the same."""
+    return {key: value for key, value in learner.model_dump(mode="json").items() if key not in NOT_SOLVED}
 
 
 def rows_of(learner: TraceNorm, largest: float) -> list[list[Penalty]]:

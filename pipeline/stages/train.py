@@ -37,6 +37,7 @@ from tasks.taxonomy import Taxonomy
 
 MODEL = "model"  # folder of the trained model within its step
 PATH = "path"  # what a model says of the pairs of penalties that were solved
+TRAIN_SECONDS = "train_seconds"  # measured where other steps did a part of the work: with their time
 PAIR_SECONDS = "pair_seconds"  # measured of a path: of each of its pairs
 MEGABYTE = 1 << 20
 

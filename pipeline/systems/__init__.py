@@ -14,7 +14,7 @@ from pipeline.stages.pca import PcaStage
 from pipeline.stages.predict import EvaluateStage, PredictStage
 from pipeline.stages.publish import PublishStage
 from pipeline.stages.retrieve import RetrieveStage
-from pipeline.stages.trace import TraceNormStage
+from pipeline.stages.trace import TraceNormStage, alike
 from pipeline.stages.train import SgdStage
 from tasks.errors import LabelgroveError
 
@@ -67,8 +67,14 @@ def _training(learner: Training, config: RunConfig, facts: Facts) -> Stage:
     if isinstance(learner, LabelTree):
         return GrowStage.of(learner, facts, chain)
     if isinstance(learner, TraceNorm):
-        return TraceNormStage.of(learner, facts, chain)
+        return TraceNormStage.of(learner, facts, chain, twins_of(learner, config))
     return SgdStage.of(learner, facts, chain)
+
+
+def twins_of(learner: TraceNorm, config: RunConfig) -> tuple[str, ...]:
+    """Other learners of the config that differ from it only in what no solved pair of penalties depends on."""
+    others = [one for one in config.train if isinstance(one, TraceNorm) and one.name != learner.name]
+    return tuple(one.name for one in others if alike(one) == alike(learner))
 
 
 def chain_of(config: RunConfig, rows: str) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pipeline.lock import locked
+from pipeline.stages.trace import pair_bytes
 from pipeline.state import pair_under_way
 from tests.pipeline.cli_caller import gaussian, labelgrove, make_run, succeeds
 
@@ -91,7 +92,7 @@ def test_models_that_may_be_chosen_lie_on_the_disk(made: Path, tmp_path: Path) -
         plan = json.loads(succeeds("plan", made / "c.toml", "--runs", tmp_path, "--json", *more).out)
         return int(plan["disk_bytes"])
 
-    assert disk("-s", "tr.standard_errors=1.0") - disk() == 2 * 8 * 5 * (6 + 5 + 1)
+    assert disk("-s", "tr.standard_errors=1.0") - disk() == 2 * pair_bytes(6, 5)
 
 
 def event(kind: str, **more: Any) -> dict[str, Any]:

@@ -168,7 +168,7 @@ def test_columns_lie_in_the_folder_until_no_basis_names_them(risk: PoolRisk) -> 
     point = point_on(risk)
     assert len(list((risk.folder / "columns").iterdir())) == 2
     kept = point.basis.only([0, 1])
-    risk.forget_columns(kept)
+    risk.forget_columns({kept.groups[0].token})
     assert [str(path) for path in (risk.folder / "columns").iterdir()] == [kept.groups[0].source]
     known = risk.known_group(kept.groups[0].token, 2)
     assert known is not None

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pytest
 
-from pipeline.config import TraceNorm
+from pipeline.config import RunConfig, TraceNorm
 from pipeline.oracles import keep
 from pipeline.stages.trace import findings_of, rows_of
+from pipeline.systems import twins_of
 from pipeline.trace_choice import SAMPLED_ROWS, PairChoice, stride_of, with_errors
 from pipeline.trace_oracle import PoolRisk
-from pipeline.trace_path import PathState, TracePath, load_state, model_file, save_state
-from tasks.trace.point import Basis, Point
+from pipeline.trace_pairs import PairStore
+from pipeline.trace_path import PathState, TracePath, load_state, save_state
+from tasks.trace.point import Basis, Group, Point
+from tasks.trace.solution import Certificate, Factors, Penalty, Solution
 from tests.naive import report as naive
 
 
@@ -84,20 +89,23 @@ def test_no_more_rows_are_sampled_than_there_is_room_for(rows: int) -> None:
 
 def test_models_that_may_yet_be_chosen() -> None:
     records = pairs((0.5, 2.0), (0.5, 1.0), (0.5, 1.5))
-    assert PathState(records=records).may_be_chosen() == [1]
-    assert PathState(PairChoice(errors=1.0), records).may_be_chosen() == [0, 1, 2]
+    records += pairs((0.5, 1.2), row=2)
+    assert PathState(records=records).may_be_chosen() == [(0, 1)]
+    assert PathState(PairChoice(errors=1.0), records).may_be_chosen() == [(0, 0), (0, 1), (0, 2), (2, 0)]
+    assert PathState().may_be_chosen() == []
 
 
 def test_a_row_is_over_after_patience_pairs_that_are_no_better() -> None:
     def over(patience: int, *losses: float) -> bool:
-        walked = TracePath(*[cast(Any, None)] * 6, PairChoice(), patience, Path(), print)
-        return walked.over(pairs(*((0.5, loss) for loss in losses)))
+        walked = TracePath(*[cast(Any, None)] * 7, PairChoice(), patience, Path(), print)
+        return walked.over(pairs(*((0.5, loss) for loss in losses)), [Penalty(0.5)] * 5)
 
     assert not over(2)
     assert not over(2, 3, 2, 2.1)
     assert over(2, 3, 2, 2.1, 2)
     assert over(1, 3, 3)
     assert not over(0, 1, 2, 3, 4)
+    assert over(0, 1, 2, 3, 4, 5)
 
 
 def test_rows_of_a_grid_fall_in_lambda1_for_each_lambda2() -> None:
@@ -133,38 +141,124 @@ def test_nothing_is_doubtful_of_a_pair_within_the_path() -> None:
     assert findings_of(learner(lambda1_steps=3), state, 0.5) == []
 
 
+# ---- pairs that are taken over -----------------------------------------------------------------------------------
+
+
 class OneFit:
-    """What `load_state` asks of a risk."""
+    """What a store asks of a risk: columns under their token, and which fit it is."""
 
-    def __init__(self, fit: str) -> None:
-        self.fit, self.n_features = fit, 3
+    def __init__(self, folder: Path, fit: str = "a") -> None:
+        self.folder, self.fit, self.n_features = folder, fit, 3
+        self.columns: dict[str, np.ndarray] = {}
+        self.kept: set[str] = set()
+
+    def known_group(self, token: str, size: int) -> Group | None:
+        return Group(token, self.columns[token], size) if token in self.columns else None
+
+    def forget_columns(self, besides: Collection[str]) -> None:
+        self.kept = set(besides)
 
 
-def risk_of(fit: str) -> PoolRisk:
-    return cast(PoolRisk, OneFit(fit))
+def store_of(folder: Path, fit: str = "a", shared: bool = False) -> PairStore:
+    return PairStore(cast(PoolRisk, OneFit(folder, fit)), shared)
+
+
+def solution(seed: int, bias: bool = True) -> Solution:
+    random = np.random.default_rng(seed)
+    columns = random.random((3, 2)).astype(np.float32)
+    offset = random.random(2) if bias else None
+    point = Point(Basis(3).with_group(Group(f"token{seed}", columns, 2)), random.random((2, 2)), offset)
+    factors = Factors(random.random((3, 1)), random.random(1), random.random((2, 1)))
+    certificate = Certificate(1.0, 0.5, 2.0, 0.1, 0.1, 0.0, 0.0, 1)
+    return Solution(point, factors, offset, certificate, [{"gap": 0.5}], 3, 2, 7, True)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_solved_pair_is_read_as_it_was(tmp_path: Path, bias: bool) -> None:
+    store, solved = store_of(tmp_path), solution(1, bias)
+    put = store.put((0, 4), Penalty(0.5, 0.25), solved, 1.5)
+    columns = solved.point.basis.groups[0]
+    cast(OneFit, store.risk).columns[columns.token] = np.asarray(columns.columns)
+    found, end = store.get((0, 4)), store.end((0, 4))
+    assert found is not None
+    assert (found.record, found.history, found.seconds) == (put.record, solved.history, 1.5)
+    assert (found.record["lambda2"], found.record["rank"], found.record["evaluations"]) == (0.25, 1, 7)
+    for name in ("u", "theta", "v"):
+        assert (getattr(found.factors, name) == getattr(solved.factors, name)).all()
+    assert end is not None
+    assert (end.core == solved.point.core).all()
+    assert (end.basis.columns == solved.point.basis.columns).all()
+    if bias:
+        assert (found.bias == solved.bias).all()
+        assert (end.bias == solved.point.bias).all()
+    else:
+        assert found.bias is end.bias is None
+    assert store.get((0, 3)) is store.end((0, 3)) is None
+
+
+def test_what_is_damaged_or_of_another_fit_is_not_taken_over(tmp_path: Path) -> None:
+    store = store_of(tmp_path)
+    store.put((0, 0), Penalty(0.5), solution(1), 1.0)
+    assert store.end((0, 0)) is None  # its columns are gone
+    assert store.get((0, 0)) is not None
+    assert store_of(tmp_path, "b").get((0, 0)) is None
+    (file,) = tmp_path.glob("pair-*.npz")
+    file.write_bytes(file.read_bytes()[:-1])
+    assert store.get((0, 0)) is None
+    keep(file, {"question": np.array("?")})
+    assert store.get((0, 0)) is None
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_what_is_shared_is_not_forgotten(tmp_path: Path, shared: bool) -> None:
+    store = store_of(tmp_path, shared=shared)
+    for place in range(3):
+        store.put((0, place), Penalty(0.5), solution(place), 1.0)
+    store.forget([(0, 1)])
+    left = [place for place in range(3) if store.get((0, place)) is not None]
+    assert left == ([0, 1, 2] if shared else [1])
+    assert cast(OneFit, store.risk).kept == ({"token0", "token1", "token2"} if shared else {"token2"})
 
 
 def test_a_state_is_read_again_and_only_by_its_own_fit(tmp_path: Path) -> None:
-    choose = PairChoice("top1")
-    point = Point(Basis(3), np.zeros((0, 2)), np.arange(2.0))
+    choose, store = PairChoice("top1"), store_of(tmp_path)
     sample = np.ones((4, 2), np.float32)
-    state = PathState(choose, pairs((0.5, 2.0)), [[{"gap": 0.5}]], point, [sample], [1.5])
+    state = PathState(choose, pairs((0.5, 2.0)), [[{"gap": 0.5}]], [sample], [1.5])
     save_state(tmp_path / "s.npz", state, "a")
-    keep(model_file(tmp_path, 0), {"u": np.ones((3, 1))})
-    again = load_state(tmp_path / "s.npz", risk_of("a"), choose)
+    assert load_state(tmp_path / "s.npz", store, choose).records == []  # its model is gone
+    store.put((0, 0), Penalty(0.5), solution(0), 1.0)
+    again = load_state(tmp_path / "s.npz", store, choose)
     assert (again.records, again.history, again.seconds) == (state.records, state.history, state.seconds)
-    assert again.point is not None
-    assert (again.point.bias == point.bias).all()
     assert (again.samples[0] == sample).all()
-    assert load_state(tmp_path / "s.npz", risk_of("b"), choose).records == []
-    model_file(tmp_path, 0).write_bytes(b"torn")
-    assert load_state(tmp_path / "s.npz", risk_of("a"), choose).records == []
+    assert load_state(tmp_path / "s.npz", store_of(tmp_path, "b"), choose).records == []
 
 
 def test_what_is_no_state_is_none(tmp_path: Path) -> None:
-    choose = PairChoice("top1")
-    assert load_state(tmp_path / "none.npz", risk_of("a"), choose).records == []
+    choose, store = PairChoice("top1"), store_of(tmp_path)
+    assert load_state(tmp_path / "none.npz", store, choose).records == []
     keep(tmp_path / "answer.npz", {"question": np.array("?")})
-    assert load_state(tmp_path / "answer.npz", risk_of("a"), choose).records == []
+    assert load_state(tmp_path / "answer.npz", store, choose).records == []
     (tmp_path / "torn.npz").write_bytes(b"x")
-    assert load_state(tmp_path / "torn.npz", risk_of("a"), choose) == PathState(choose)
+    assert load_state(tmp_path / "torn.npz", store, choose) == PathState(choose)
+
+
+def test_who_shares_pairs_with_whom() -> None:
+    values = [
+        {"name": "pq", "kind": "trace-norm", "rows": "codes"},
+        {"name": "semi", "kind": "trace-norm", "rows": "codes", "test_rows": "x", "patience": 1},
+        {"name": "simple", "kind": "trace-norm", "rows": "codes", "choose": "top1", "standard_errors": 1.0},
+        {"name": "full", "kind": "trace-norm"},
+        {"name": "tight", "kind": "trace-norm", "rows": "codes", "gap": 1e-3},
+        {"name": "ovr", "kind": "ovr", "rows": "codes"},
+    ]
+    encode = [{"name": "codes", "kind": "pq"}]
+    said = json.dumps({"name": "c", "data": {"path": "d"}, "encode": encode, "train": values})
+    config = RunConfig.model_validate_json(said)
+    found = {one.name: twins_of(one, config) for one in config.train if isinstance(one, TraceNorm)}
+    assert found == {
+        "pq": ("semi", "simple"),
+        "semi": ("pq", "simple"),
+        "simple": ("pq", "semi"),
+        "full": (),
+        "tight": (),
+    }
