@@ -106,6 +106,7 @@ class PoolRisk:
         self.spans = make_spans(self.blocks, rows.row_floats, self._n_classes)
         self.near = pool.here() if len(self.spans) == 1 else pool  # for sums over projections, of which there are many
         self.log = AnswerLog(folder / "answers")
+        self._whole: LocalRisk | None = None
 
     @property
     def n_rows(self) -> int:
@@ -198,6 +199,12 @@ class PoolRisk:
                 break
         rows = gather(self.blocks, np.concatenate(blocks), np.concatenate(offsets))
         return LocalRisk(rows, np.concatenate(labels), self.n_classes, np.float32)
+
+    def whole(self) -> LocalRisk | None:
+        """Read once, and kept: where they are so few, they are what later pairs ask for as well."""
+        if self._whole is None and self._affordable(self.n_rows) == self.n_rows:
+            self._whole = self.sample(self.n_rows)
+        return self._whole
 
     def _affordable(self, n: int) -> int:
         """At most n rows of SAMPLE_BYTES, by the bytes of the first block's."""

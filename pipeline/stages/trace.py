@@ -35,6 +35,7 @@ from tasks.models.factored import trace_norm_model
 from tasks.sums import FAN_IN
 from tasks.trace.atom_descent import DescentParams, atom_descent
 from tasks.trace.certificate import lambda1_max
+from tasks.trace.core_newton import most_bytes as newton_bytes
 from tasks.trace.reg_path import geometric, grid
 from tasks.trace.risk import SLICE_CELLS
 from tasks.trace.solution import Factors, Penalty, Solver, SolverParams
@@ -59,7 +60,7 @@ MOST_RECORDS = 2000  # of iterations that DONE.json keeps of all pairs; beyond t
 class TraceNormStage(TrainStage):
     """Solve every pair of penalties, from strong to weak, and keep the weights that the validation rows like best."""
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     learner: TraceNorm
     chain: tuple[str, ...]
@@ -89,7 +90,11 @@ class TraceNormStage(TrainStage):
         pairs = pair * (learner.n_pairs if learner.standard_errors or self.twins else few)
         spare = LOG_BYTES + 4 * weights + 2 * sampled + (0 if self.twins else pairs)
         kept = saved_bytes(learner, weights, facts) + (pairs if self.twins else 0)
-        driver = DRIVER_COPIES * summed + 2 * SAMPLE_BYTES + 2 * sampled
+        rows, shape = (
+            facts.dataset.split_counts["train"],
+            (facts.rows[learner.rows].n_features, facts.dataset.n_classes),
+        )
+        driver = DRIVER_COPIES * summed + 2 * SAMPLE_BYTES + 2 * sampled + newton_bytes(rows, *shape)
         return Estimate(peak, kept, 100 * learner.n_pairs, spare, driver)
 
     def run(self, work: Work) -> Made:

@@ -102,6 +102,10 @@ class Risk(Protocol):
         """At most n rows, always the same, in memory here."""
         ...
 
+    def whole(self) -> LocalRisk | None:
+        """All rows in memory here; None where they are too many."""
+        ...
+
 
 def slices(n_rows: int, n_classes: int) -> Iterator[slice]:
     """Rows whose scores are held at a time."""
@@ -236,6 +240,9 @@ class LocalRisk:
         if n >= self.n_rows:
             return self
         return LocalRisk(self.rows.part(0, n), self.labels[:n], self._n_classes, self.dtype)
+
+    def whole(self) -> LocalRisk:
+        return self
 
     def _chunk(self, basis: Basis) -> Chunk:
         """The rows with their projections, which are kept for as long as a basis names their group."""

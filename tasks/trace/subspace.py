@@ -15,6 +15,7 @@ from scipy import linalg
 from tasks.rows.base import Array
 from tasks.trace.balance import log_shares
 from tasks.trace.certificate import certify, gap_of, relative
+from tasks.trace.core_newton import CoreNewton, affordable
 from tasks.trace.core_search import Coordinates, CoreSearch
 from tasks.trace.objective import factors_of, no_factors, penalty_of, weights_of
 from tasks.trace.point import Basis, Point
@@ -27,7 +28,7 @@ NEARLY = 0.95  # of lambda1: directions as steep as this may join
 NOTHING = 1e-4  # sine of the angle to the basis below which a direction adds nothing to it
 WHOLE = 0.75  # of the features: a basis of more columns is all of them
 FIRST, SHARE, LAST = 0.05, 0.2, 0.3  # tolerances of the restricted problems: of the first, of the gap, of the goal
-CORE_STEPS = 150
+CORE_STEPS, FEW_STEPS, NEWTON_STEPS = 150, 8, 40  # evaluations of a restricted problem, by what solves it
 TIGHTER = 0.3  # of the tolerance, where the certificate found the goal not reached
 STUCK = 4  # iterations in a row without a better objective or gap, after which floats allow no more
 BETTER = 1e-9, 0.9  # share of the objective by which it is less; of the gap that is left
@@ -106,12 +107,33 @@ class _Search:
         tolerance = max(goal, SHARE * gap * self.tightness if factors.rank else FIRST)
         if basis is self.whole or self.params.epsilon is not None:
             tolerance = min(tolerance, goal)
-        search = CoreSearch(self.risk, self.penalty, coordinates, longest, self.curvature)
-        found = search.run(_over(basis, factors, point.bias), tolerance, CORE_STEPS)
+        found = self.restrict(_over(basis, factors, point.bias), coordinates, longest, tolerance)
         self.restricted += 1
-        self.evaluations += found.evaluations
+        return found
+
+    def restrict(self, point: Point, coordinates: Coordinates, longest: float, tolerance: float) -> Point:
+        """The restricted problem: a few proximal steps find the rank; then Newton's, where all rows are at hand."""
+        whole = self.whole_rows(coordinates.basis.rank)
+        steps = CORE_STEPS if whole is None else FEW_STEPS
+        search = CoreSearch(self.risk, self.penalty, coordinates, longest, self.curvature)
+        found = search.run(point, tolerance, steps)
         self.curvature = found.curvature
+        self.evaluations += found.evaluations
+        if whole is None or found.steady:
+            return found.point
+        found = CoreNewton(self.risk, self.penalty, coordinates, whole).run(found.point, tolerance, NEWTON_STEPS)
+        self.evaluations += found.evaluations
+        if not found.steady:  # floats end it, or a start too far away
+            search = CoreSearch(self.risk, self.penalty, coordinates, longest, self.curvature)
+            found = search.run(found.point, tolerance, CORE_STEPS)
+            self.curvature = found.curvature
+            self.evaluations += found.evaluations
         return found.point
+
+    def whole_rows(self, rank: int) -> LocalRisk | None:
+        """All rows, where they, their projections and probabilities are few enough for this process."""
+        fits = affordable(self.risk.n_rows, rank, self.risk.n_classes)
+        return self.risk.whole() if fits and rank and self.penalty.lambda1 > 0 else None
 
     def basis(self, factors: Factors, smooth: Array) -> Basis:
         """Orthonormal: W's vectors, their turns by the gradient, what is steep beside them, and W's vectors before."""
