@@ -27,7 +27,15 @@ kind = "pq"
 subquantizers = 8
 bits = 4
 """
-GRID = 'kind = "trace-norm"\nrows = "pq"\nlambda1 = 4.0\nlambda1_steps = 5\nlambda2_steps = 2\nalpha = 0.2\ngap = 0.02\n'
+GRID = """\
+kind = "trace-norm"
+rows = "pq"
+lambda1 = 4.0
+lambda1_steps = 5
+lambda2_steps = 2
+alpha = 0.2
+gap = 0.02
+"""
 TWINS = {  # who is first ends each row at weights of 0, and the next one goes on
     "pq": "patience = 1",
     "semi-pq": 'test_rows = "x"\npatience = 0',
