@@ -90,11 +90,9 @@ class TraceNormStage(TrainStage):
         pairs = pair * (learner.n_pairs if learner.standard_errors or self.twins else few)
         spare = LOG_BYTES + 4 * weights + 2 * sampled + (0 if self.twins else pairs)
         kept = saved_bytes(learner, weights, facts) + (pairs if self.twins else 0)
-        rows, shape = (
-            facts.dataset.split_counts["train"],
-            (facts.rows[learner.rows].n_features, facts.dataset.n_classes),
-        )
-        driver = DRIVER_COPIES * summed + 2 * SAMPLE_BYTES + 2 * sampled + newton_bytes(rows, *shape)
+        shape = facts.rows[learner.rows].n_features, facts.dataset.n_classes
+        searched = newton_bytes(facts.dataset.split_counts["train"], *shape)
+        driver = DRIVER_COPIES * summed + 2 * SAMPLE_BYTES + 2 * sampled + searched
         return Estimate(peak, kept, 100 * learner.n_pairs, spare, driver)
 
     def run(self, work: Work) -> Made:

@@ -25,11 +25,12 @@ from tasks.trace.risk import LocalRisk, Risk, RiskSums, project
 from tasks.trace.singular import thin_svd
 from tasks.trace.solution import Penalty
 
-ACCURACY, PRODUCTS = 0.5, 40  # of a Newton step: of its residual; products with the Hessian at most
+ACCURACY, PRODUCTS = 0.4, 40  # of a Newton step: of its residual; products with the Hessian at most
 JOINING, STEEPER = 64, 1.0001  # pairs that join a step at most, and over lambda1 their values at least
 VANISHED = 1e-5  # share of the largest singular value below which one is zero
 DROPPED = 1e-3  # share of the gap asked for that small singular values may cost the objective in the end
 SHORTER, SHORTEST = 0.4, 1e-2  # of steps that do not descend
+STALLED, BETTER = 3, 0.9  # steps in a row that end it, which neither descend nor bring the gap to this share
 CELLS = 1 << 25  # projections and probabilities of all rows, those and a row's turn, that a search may hold
 NOISE = 4.0  # descent is seen in the objective down to this many units of rounding of the scores
 
@@ -83,14 +84,18 @@ class CoreNewton:
         rank = self.coordinates.basis.rank
         stacked = self.coordinates.stacked(point)
         bias = stacked[rank] * self.coordinates.length if self.with_bias else np.zeros(0)
-        here = self.look((*balanced(stacked[:rank]), bias))
-        while here.gap > tolerance * here.value and self.evaluations < most:
+        here = best = self.look((*balanced(stacked[:rank]), bias))
+        lowest, stalled = here.value, 0
+        while best.gap > tolerance * best.value and self.evaluations < most and stalled < STALLED:
             there = self.step(here)
             if there is None:
                 break
-            here = there
-        steady = here.gap <= tolerance * here.value
-        return Found(self.trimmed(here, tolerance), 0.0, self.evaluations, steady)
+            progress = there.value < lowest * (1 - self.noise) or there.gap < BETTER * best.gap
+            stalled = 0 if progress else stalled + 1
+            here, lowest = there, min(lowest, there.value)
+            best = there if there.value < best.value * (1 - self.noise) or there.gap < best.gap else best
+        steady = best.gap <= tolerance * best.value
+        return Found(self.trimmed(best, tolerance), 0.0, self.evaluations, steady)
 
     def look(self, at: Change) -> _Look:
         """One sum over the rows."""
@@ -127,9 +132,7 @@ class CoreNewton:
             p, q, bias = moved(start, length, change)
             p[:, size:], q[:, size:] = np.sqrt(length) * p[:, size:], np.sqrt(length) * q[:, size:]
             there = self.look((p, q, bias))
-            if there.value <= here.value + self.noise * abs(here.value):
-                if there.value > here.value - self.noise * abs(here.value) and there.gap > 0.9 * here.gap:
-                    return None
+            if there.value <= here.value * (1 + self.noise):
                 return self.rebalanced(there)
             length *= SHORTER
         return None

@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numba
 import numpy as np
 from scipy import linalg
 
+from tasks.exponential import LANES
+from tasks.exponential import dot as float_dot
 from tasks.rows.base import Array
 
 KEPT = 0.99  # of the sum over rows of 1 - |p|^2
@@ -38,8 +41,7 @@ class Curvature:
         turn = self.z @ core.astype(self.z.dtype)
         if self.bias:
             turn += bias.astype(self.z.dtype)
-        turn -= np.einsum("ij,ij->i", self.p, turn)[:, None]
-        turn *= self.p
+        bend(turn, self.p)
         n = max(1, self.n_rows)
         in_core = (self.z.T @ turn).astype(np.float64) / n + self.ridge * core
         return in_core, turn.sum(axis=0, dtype=np.float64) / n if self.bias else bias
@@ -50,6 +52,17 @@ class Curvature:
         spread = self.p @ np.square(narrow) - np.square(self.p @ narrow)
         met = np.einsum("ij,ij->j", np.square(self.z @ u.astype(self.z.dtype)), spread, dtype=np.float64)
         return np.asarray(met / max(1, self.n_rows) + self.ridge)
+
+
+@numba.njit(cache=True, nogil=True)
+def bend(turn: Array, p: Array) -> None:
+    """Each row t of turn (m, n_classes) becomes (diag p - p p') t, p the row of p, in the same dtype."""
+    lanes = np.empty(LANES)
+    for i in range(turn.shape[0]):
+        row, chances = turn[i], p[i]
+        mean = row.dtype.type(float_dot(row, chances, lanes))
+        for c in range(row.size):
+            row[c] = chances[c] * (row[c] - mean)
 
 
 def curvature_at(z: Array, core: Array, bias: Array, ridge: float, with_bias: bool) -> Curvature:

@@ -15,7 +15,7 @@ import numpy as np
 
 from tasks.rows.base import Array, Rows
 from tasks.trace.point import Basis, Direction, Group, Point
-from tasks.trace.softmax import softmax_losses, softmax_residuals
+from tasks.trace.softmax import add_by_class, softmax_losses, softmax_residuals
 
 SLICE_CELLS = 1 << 21  # scores held at a time
 LEAST_SLICE = 256  # rows
@@ -175,7 +175,7 @@ def confusion_chunk(chunk: Chunk, core: Array, bias: Array | None) -> Array:
         probabilities, labels = chunk.scores(where, core, bias), chunk.labels[where]
         softmax_residuals(probabilities, labels, whole, none, none)
         probabilities[np.arange(labels.size), labels] += 1
-        np.add.at(sums, labels, probabilities)
+        add_by_class(sums, labels, probabilities)
     return sums
 
 

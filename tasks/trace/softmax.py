@@ -147,3 +147,11 @@ def _add_entropies(said: Array, labels: Array, scale: Array, shrink: Array, entr
     for m in range(shrink.size):
         if shrink[m] > 0.0:
             entropies[m] -= shrink[m] * (np.log(shrink[m]) * in_log + apart)
+
+
+@numba.njit(cache=True, nogil=True)
+def add_by_class(sums: Array, labels: Array, rows: Array) -> None:
+    """Add each row (n_rows, m) to that of its label (n_rows,) in sums (n_classes, m) float64, in order."""
+    for i in range(rows.shape[0]):
+        for c in range(rows.shape[1]):
+            sums[labels[i], c] += rows[i, c]
