@@ -18,6 +18,7 @@ from tasks.errors import ParamError
 from tasks.rows.base import Array
 from tasks.trace.atoms import Atoms, atoms_of_factors, merged, no_atoms, penalty_over, slopes
 from tasks.trace.balance import log_shares
+from tasks.trace.centred import CentredRisk
 from tasks.trace.certificate import balanced_sums, certify, gap_of, relative
 from tasks.trace.line_search import LARGER, armijo
 from tasks.trace.objective import CUT, factors_of, singular_values
@@ -30,7 +31,7 @@ from tasks.trace.solution import Penalty, Record, Solution, SolverParams, Watch
 
 LOOSE = 0.5  # epsilon is at most this times lambda1 (or, with lambda1 = 0, the first |G|_2)
 TIGHTER = 0.3  # of epsilon, when (C1) and (C2) hold and the gap is not reached
-STUCK = 6  # iterations in a row without progress, after which floats allow no more
+STUCK = 10  # iterations in a row without progress, after which floats allow no more
 LESS = 0.95  # of the least gap so far is progress
 BLIND = 1e-10  # of the objective: a smaller decrease than this is not seen in its values, only in its derivatives
 ROUGH = 0.1  # of the largest -g_j: tolerance of the restricted problem while atoms are missing
@@ -75,7 +76,11 @@ def atom_descent(
 
     Ends without convergence after params.max_iterations passes, or when the risk's floats allow no more descent.
     """
-    return _Descent(risk, penalty, params, watch, how).run(_first_atoms(risk, bias, start))
+    if not bias:
+        return _Descent(risk, penalty, params, watch, how).run(_first_atoms(risk, bias, start))
+    centred = CentredRisk(risk, risk.mean())
+    first = _first_atoms(centred, bias, centred.to_centred(start) if start is not None else None)
+    return _Descent(centred, penalty, params, watch, how).run(first)
 
 
 def _first_atoms(risk: Risk, bias: bool, start: Point | None) -> Atoms:
@@ -277,9 +282,12 @@ class _Descent:
 
     def solution(self, atoms: Atoms) -> Solution:
         """Judged by its certificate: (C2) there is of the singular vectors, which is more than of the atoms."""
-        factors = factors_of(atoms.point)
-        found = certify(self.risk, factors, atoms.bias, self.penalty)
+        risk, point = self.risk, atoms.point
+        if isinstance(self.risk, CentredRisk):
+            risk, point = self.risk.risk, self.risk.to_rows(point)
+        factors = factors_of(point)
+        found = certify(risk, factors, point.bias, self.penalty)
         epsilon = self.params.epsilon
         good = found.relative_gap <= self.params.gap if epsilon is None else max(found.c1, found.c2) <= epsilon
         counts = (self.iterations, self.restricted, self.evaluations)
-        return Solution(atoms.point, factors, atoms.bias, found, self.history, *counts, good)
+        return Solution(point, factors, point.bias, found, self.history, *counts, good)

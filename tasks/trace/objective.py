@@ -6,6 +6,7 @@ J(W, b) = lambda1 |W|_* + lambda2 |W|_F^2 + R_n(W, b): equation (4) of Harchaoui
 from __future__ import annotations
 
 import numpy as np
+from scipy import linalg
 
 from tasks.rows.base import Array
 from tasks.trace.point import Basis, Point
@@ -13,6 +14,7 @@ from tasks.trace.risk import Risk
 from tasks.trace.singular import signed, thin_svd
 from tasks.trace.solution import Factors, Penalty
 
+NEARLY = 0.1  # largest row sum of |U'U - 1|: its eigenvalues are within this of 1
 CUT = 1e-6  # singular values below this share of the largest count as zero
 
 
@@ -68,9 +70,18 @@ def weights_of(factors: Factors) -> Array:
 
 
 def _small(point: Point) -> tuple[Array | None, Array]:
-    """(Q, S) with W = Q S and orthonormal Q (n_features, rank); Q is None for the identity, when that is no larger."""
+    """(Q, S) with W = Q S and orthonormal Q (n_features, rank); Q is None for the identity, when that is no larger.
+
+    By the Cholesky factor of the columns' inner products where these are nearly orthonormal, as a solver's mostly are:
+    a quarter of the time of Householder's reflections, and as exact there (Yamamoto et al. 2015).
+    """
     columns = np.asarray(point.basis.columns, np.float64)
     if columns.shape[1] >= columns.shape[0]:
         return None, columns @ point.core
-    frame, triangle = np.linalg.qr(columns)
+    inner = columns.T @ columns
+    if np.abs(inner - np.eye(len(inner))).sum(axis=1).max() < NEARLY:
+        triangle = linalg.cholesky(inner, check_finite=False)
+        frame = linalg.solve_triangular(triangle, columns.T, trans="T", check_finite=False).T
+    else:
+        frame, triangle = np.linalg.qr(columns)
     return frame, triangle @ point.core

@@ -8,7 +8,7 @@ import pytest
 from tasks.exponential import LANES
 from tasks.rows.base import Array
 from tasks.trace.risk import SHRINK
-from tasks.trace.softmax import softmax_losses, softmax_residuals, softmax_row_losses
+from tasks.trace.softmax import add_by_class, softmax_losses, softmax_residuals, softmax_row_losses
 from tests.naive import softmax as naive
 
 NONE = np.zeros(0)
@@ -65,3 +65,16 @@ def test_what_is_not_a_number_stays_so(dtype: type[np.floating], bad: float) -> 
     scores[3, 2] = bad
     with np.errstate(invalid="ignore"):
         assert np.isnan(softmax_losses(scores, labels))
+
+
+def test_rows_are_added_to_their_class() -> None:
+    rng = np.random.default_rng(0)
+    rows, labels, sums = (
+        rng.random((50, 3)).astype(np.float32),
+        rng.integers(0, 4, 50).astype(np.int32),
+        np.ones((5, 3)),
+    )
+    wanted = np.ones((5, 3))
+    np.add.at(wanted, labels, rows)
+    add_by_class(sums, labels, rows)
+    assert (sums == wanted).all()

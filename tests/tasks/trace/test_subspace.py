@@ -68,7 +68,7 @@ def test_float32_reaches_small_gaps(bias: bool) -> None:
 
 
 def test_floats_that_allow_no_more_end_it() -> None:
-    problem, params = random_problem(5, n=30, d=4, k=3), SolverParams(gap=1e-15, max_iterations=300)
+    problem, params = random_problem(5, n=30, d=4, k=3), SolverParams(epsilon=1e-14, max_iterations=300)
     found = subspace_descent(problem.risk(np.float32), Penalty(0.02), params, False, None, unwatched)
     assert not found.converged
     assert found.iterations < 300
