@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -44,6 +44,7 @@ class PqStage(EncodeStage):
     encoding: PqEncoding
     params: PqParams
     n_features: int  # of the rows that are encoded
+    version: ClassVar[int] = 2
 
     @classmethod
     def of(cls, encoding: PqEncoding, facts: Facts) -> Self:

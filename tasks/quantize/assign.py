@@ -1,6 +1,7 @@
 """The nearest centroid of every sub-vector: the loop under both training and encoding.
 
-|x - c|^2 and |c|^2 - 2 <x, c> have the same smallest c. Distances are float32. A tile of rows is turned so that one
+|x - c|^2 and |c|^2 - 2 <x, c> have the same smallest c. Distances are float32, of rows and centroids less `origins`:
+far from zero, the squares that cancel would be larger than what is left. A tile of rows is turned so that one
 coordinate of all its rows is contiguous; then distances, comparisons and least-so-far run over the rows of the tile,
 which the compiler turns into vectors. Ties go to the lowest centroid.
 """
@@ -41,12 +42,13 @@ def keep_less(candidates: Array, name: np.int32, least: Array, names: Array) -> 
 
 
 @numba.njit(cache=True, nogil=True)
-def assign(values: Array, factors: Array, norms: Array, codes: Array) -> None:
-    """codes[i, q] = arg min over c of norms[q, c] + <factors[q, c], sub-vector q of row i>.
+def assign(values: Array, origin: Array, factors: Array, norms: Array, codes: Array) -> None:
+    """codes[i, q] = arg min over c of norms[q, c] + <factors[q, c], sub-vector q of row i - origin[q]>.
 
     values   (n_rows, n_subquantizers * width) float32
-    factors  (n_subquantizers, n_centroids, width) float32: -2 times the centroids
-    norms    (n_subquantizers, n_centroids) float32: squared norms of the centroids
+    origin   (n_subquantizers, width) float32
+    factors  (n_subquantizers, n_centroids, width) float32: -2 times the centroids less the origin
+    norms    (n_subquantizers, n_centroids) float32: squared norms of the centroids less the origin
     codes    (n_rows, n_subquantizers) uint8, written
     """
     n_subquantizers, n_centroids, width = factors.shape
@@ -58,7 +60,7 @@ def assign(values: Array, factors: Array, norms: Array, codes: Array) -> None:
         for q in range(n_subquantizers):
             for i in range(tile.shape[0]):
                 for t in range(width):
-                    turned[t, i] = tile[i, q * width + t]
+                    turned[t, i] = tile[i, q * width + t] - origin[q, t]
             least[:] = NO_DISTANCE
             names[:] = 0
             for c in range(n_centroids):
@@ -98,8 +100,24 @@ def nearest(values: Array, codebooks: Array) -> Array:
     returns (n_rows, n_subquantizers) uint8
     """
     n_subquantizers = codebooks.shape[0]
-    factors = np.ascontiguousarray(-2 * codebooks, np.float32)
-    norms = np.einsum("qct,qct->qc", codebooks, codebooks).astype(np.float32)
+    origin = origins(codebooks)
+    centred = codebooks - origin[:, None]
+    factors = np.ascontiguousarray(-2 * centred, np.float32)
+    norms = np.einsum("qct,qct->qc", centred, centred).astype(np.float32)
     codes = np.empty((values.shape[0], n_subquantizers), np.uint8)
-    assign(values, factors, norms, codes)
+    assign(values, origin, factors, norms, codes)
     return codes
+
+
+def origins(codebooks: Array) -> Array:
+    """(n_subquantizers, width) float32: whence distances are measured in each subspace; 0 for centroids around zero.
+
+    Their mean, to a multiple of the least power of two that they do not exceed in any coordinate around it: so few
+    digits are subtracted without rounding, and distances that are equal stay equal.
+    """
+    exact = np.asarray(codebooks, np.float64)
+    mean = exact.mean(axis=1)
+    spread = np.abs(exact - mean[:, None]).max(axis=(1, 2), initial=0.0)
+    step = np.exp2(np.ceil(np.log2(np.maximum(spread, np.finfo(np.float32).tiny))))[:, None]
+    found: Array = (np.rint(mean / step) * step).astype(np.float32)
+    return found

@@ -24,6 +24,7 @@ from tasks.io import (
     write_dense,
 )
 from tasks.quantize import blocks as module
+from tasks.quantize.assign import origins
 from tasks.quantize.blocks import (
     EncodeReport,
     codebook_sums_block,
@@ -74,6 +75,29 @@ def test_a_real_codebook_of_256_loses_nothing_against_the_definition() -> None:
     for row, chosen in zip(values, codes, strict=True):
         distances = naive.squared_distances(row, codebooks)
         assert (distances[[0, 1], chosen] <= distances.min(axis=1) + 1e-5).all()
+
+
+@pytest.mark.parametrize("offset", [0.0, 50.0, -5e3, 3e5, 1e8])
+@pytest.mark.parametrize("scale", [1e-3, 1.0])
+def test_codes_are_the_nearest_far_from_zero(offset: float, scale: float) -> None:
+    """Squared norms would drown the distances: the centroids' origin is taken off first."""
+    rng = np.random.default_rng(8)
+    codebooks = (offset * scale + scale * rng.normal(size=(4, 64, 8))).astype(np.float32)
+    values = (offset * scale + scale * rng.normal(size=(300, 32))).astype(np.float32)
+    distances = np.stack([naive.squared_distances(row, codebooks) for row in values])
+    codes = encode(values, codebooks)
+    chosen = np.take_along_axis(distances, codes[:, :, None].astype(np.int64), axis=2)[:, :, 0]
+    assert (chosen <= distances.min(axis=2) * (1 + 1e-4)).all()
+
+
+def test_distances_that_are_equal_stay_equal_far_from_zero() -> None:
+    codebooks = np.array([[[1003.0, 999.0], [1001.0, 999.0], [1003.0, 1002.0]]], np.float32)
+    assert encode(np.array([[1002.0, 999.0], [1003.0, 1000.5]], np.float32), codebooks).tolist() == [[0], [0]]
+
+
+def test_centroids_around_zero_are_measured_from_there() -> None:
+    codebooks = np.random.default_rng(9).normal(0.2, 1, (5, 16, 3)).astype(np.float32)
+    assert not origins(codebooks).any()
 
 
 def test_centroids_encode_to_themselves() -> None:
