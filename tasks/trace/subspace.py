@@ -3,8 +3,9 @@
 An iteration passes over the rows once, for the gradient G. The basis is made anew of the left singular vectors of W, of
 those that G turns them to, of directions beside them in which G is steeper than lambda1, and of the last W's vectors
 (what LOBPCG, Knyazev 2001, keeps for the same reason: two bases in a row tell where the third one goes). On it the
-problem is small (`tasks.trace.core_search`). It ends with the same certificate as rank-one descent. Related: active
-subspace selection (Hsieh & Olsen 2014), block Frank-Wolfe (Allen-Zhu, Hazan, Hu & Li 2017).
+problem is small (`tasks.trace.core_search`, and `tasks.trace.core_newton` where that is slow and rows are few). It ends
+with the same certificate as rank-one descent. Related: active subspace selection (Hsieh & Olsen 2014), block
+Frank-Wolfe (Allen-Zhu, Hazan, Hu & Li 2017).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ NEARLY = 0.95  # of lambda1: directions as steep as this may join
 NOTHING = 1e-4  # sine of the angle to the basis below which a direction adds nothing to it
 WHOLE = 0.75  # of the features: a basis of more columns is all of them
 FIRST, SHARE, LAST = 0.05, 0.2, 0.3  # tolerances of the restricted problems: of the first, of the gap, of the goal
-CORE_STEPS, FEW_STEPS, NEWTON_STEPS = 150, 8, 40  # evaluations of a restricted problem, by what solves it
+CORE_STEPS, FEW_STEPS, NEWTON_STEPS = 150, 16, 40  # evaluations of a restricted problem, by what solves it
 TIGHTER = 0.3  # of the tolerance, where the certificate found the goal not reached
 STUCK = 4  # iterations in a row without a better objective or gap, after which floats allow no more
 BETTER = 1e-9, 0.9  # share of the objective by which it is less; of the gap that is left

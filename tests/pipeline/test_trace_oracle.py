@@ -92,6 +92,18 @@ def test_the_sample_is_the_first_training_rows(risk: PoolRisk, data: tuple[Array
         assert (found.labels == labels[: found.n_rows]).all()
 
 
+def test_all_rows_where_they_are_few(
+    risk: PoolRisk, data: tuple[Array, Array], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as little:
+        little.setattr("pipeline.trace_oracle.SAMPLE_BYTES", 1)
+        assert risk.whole() is None
+    whole = risk.whole()
+    assert whole is not None
+    assert (whole.rows.to_array() == data[0][:N_TRAIN]).all()
+    assert risk.whole() is whole
+
+
 def test_a_second_attempt_gets_the_answers_of_the_first(
     dataset: tuple[str, list[Block]], data: tuple[Array, Array], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
