@@ -22,7 +22,7 @@ def state_of(folder: RunFolder, manifest: Mapping[str, Any]) -> dict[str, Any]:
     steps = steps_of(folder, manifest)
     current = next((event.get("step") for event in reversed(attempt) if event["event"] == "step"), None)
     results = results_of(folder, manifest)
-    solving = pair_under_way(attempt) if live else {}
+    solving = pair_under_way(attempt)
     return {
         "run": str(folder.path),
         "state": "running" if live else (end["event"] if end else "stopped without a word (killed)"),
@@ -48,7 +48,7 @@ def state_of(folder: RunFolder, manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def pair_under_way(attempt: list[dict[str, Any]]) -> dict[str, Any]:
-    """Of the step that works now, the pair of penalties that it solves, and how far its last iteration came, or {}."""
+    """Of the step that works, or worked last, the pair of penalties that it solves and how far that came, or {}."""
     begun = next((i for i in reversed(range(len(attempt))) if attempt[i]["event"] in ("step", "solving")), None)
     if begun is None or attempt[begun]["event"] == "step":
         return {}

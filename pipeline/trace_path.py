@@ -152,7 +152,7 @@ class TracePath:
             return
         behind = len(done)
         start = self.store.end((number, behind - 1)) if behind else None
-        watch.begin((number, behind), len(state.records), penalties[behind])
+        watch.begin((number, behind), len(state.records) + 1, penalties[behind])
         args = (self.risk, penalties, self.params, self.bias, self.solver, watch)
         for place, penalty, solution in path(*args, skip=behind if start is not None else 0, start=start):
             if place < behind:
@@ -162,11 +162,16 @@ class TracePath:
             self.risk.log.forget()
             if self.over(done, penalties):
                 break
-            watch.begin((number, place + 1), len(state.records), penalties[place + 1])
+            watch.begin((number, place + 1), len(state.records) + 1, penalties[place + 1])
 
     def over(self, done: Sequence[PairRecord], penalties: Sequence[Penalty]) -> bool:
-        """Whether a row is at its end, or its last `patience` pairs are no better than the one before them."""
-        return len(done) == len(penalties) or 0 < self.patience < len(done) - self.choose.best(done)
+        """Whether a row is at its end, or its last `patience` pairs are no better than the one before them.
+
+        Pairs so strong that all weights are 0 say nothing of what weaker ones come to.
+        """
+        first = next((place for place, record in enumerate(done) if record["rank"]), len(done))
+        tried = done[first:]
+        return len(done) == len(penalties) or (bool(tried) and 0 < self.patience < len(tried) - self.choose.best(tried))
 
     def _keep(self, row: int, done: list[PairRecord], state: PathState, pair: SolvedPair) -> None:
         """One more pair is behind: it is on disk, now it counts, then what nobody needs is removed."""
@@ -178,7 +183,7 @@ class TracePath:
         state.seconds.append(pair.seconds)
         save_state(self.folder / STATE, state, self.risk.fit)
         self.store.forget([*state.may_be_chosen(), (row, len(done) - 1)])
-        seconds, number = round(pair.seconds, 3), len(state.records) - 1
+        seconds, number = round(pair.seconds, 3), len(state.records)
         self.event("pair", model=self.risk.name, pair=number, **done[-1], seconds=seconds)
 
 
@@ -189,7 +194,7 @@ class _Watch:
         self.walked, self.pair, self.started, self.worked = walked, 0, time.perf_counter(), 0.0
 
     def begin(self, place: Place, pair: int, penalty: Penalty) -> None:
-        """The next iterations are of this pair."""
+        """The next iterations are of this pair, numbered from 1."""
         self.pair, self.started = pair, time.perf_counter()
         self.walked.risk.log.begin(f"pair-{place[0]}-{place[1]}")
         self._say(f"pair{pair:02d}")

@@ -131,6 +131,8 @@ def _status_text(state: dict[str, Any], notes: Sequence[str]) -> str:
     lines += [f"  done      {entry['step']:<{wide}}  {seconds(entry['seconds'])}" for entry in state["done"]]
     if state["current"]:
         lines.append(f"  now       {state['current']}{_solving_text(state.get('solving', {}))}")
+    elif state.get("solving"):
+        lines.append(f"  was at    {_solving_text(state['solving'])[2:]}; solved pairs are kept")
     lines += [f"  to do     {name}" for name in state["to_do"]]
     lines += [f"  left out  {name}: not trained" for name in state["left_out"]]
     if state["last_error"] and not state["holder"]:
@@ -144,7 +146,7 @@ def _solving_text(pair: dict[str, Any]) -> str:
     """Which pair of penalties is being solved, and how far; "" when none is."""
     if not pair:
         return ""
-    text = f": pair {pair['pair'] + 1} of {pair['pairs']} at most"
+    text = f": pair {pair['pair']:.0f} of {pair['pairs']} at most"
     text += f", lambda1 {pair['lambda1']:.3g}, lambda2 {pair['lambda2']:.3g}"
     if not pair.get("objective"):
         return text

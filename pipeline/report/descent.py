@@ -48,7 +48,7 @@ def _caption(key: str, histories: Mapping[str, Sequence[Iteration]], series: Seq
 def _line(run: RunSummary, name: str, key: str) -> Series:
     history: Sequence[Iteration] = run.details[name]["history"]
     last = {one.get("pair"): place for place, one in enumerate(history)}  # of each pair
-    chosen = {pair for pair, one in enumerate(run.details[name].get("path", ())) if one.get("chosen")}
+    chosen = {pair for pair, one in enumerate(run.details[name].get("path", ()), 1) if one.get("chosen")}
     stride = max(1, math.ceil(len(history) / MOST_POINTS))
     kept = sorted({*range(0, len(history), stride), *last.values()})
     kept = [place for place in kept if _drawable(history[place].get(key), key)]

@@ -97,11 +97,11 @@ def legend(run: RunSummary) -> str:
 
 
 def footnotes(run: RunSummary) -> list[str]:
-    """Below the table: the mark, the models that are not in it, and what is doubtful of those that are."""
+    """Below the table: the mark, and the models that are not in it."""
     text = legend(run)
     mark = f"{MARK} " if non_dominated(run.models) else ""
     missing = [f"not trained (left out): {', '.join(map(printable, run.left_out))}"] if run.left_out else []
-    return [*([mark + text] if text else []), *missing, *(f"warning: {printable(text)}" for text in run.findings)]
+    return [*([mark + text] if text else []), *missing]
 
 
 def rich_table(run: RunSummary, columns: Sequence[Column]) -> Table:
@@ -122,7 +122,8 @@ def writable(text: str, encoding: str | None) -> str:
 def print_table(run: RunSummary, file: TextIO | None = None) -> None:
     """Print the table to `file` (standard output): rich on a terminal unless NO_COLOR is set, else plain text.
 
-    What does not fit into a terminal is broken up into tables one below the other; files and pipes get whole lines.
+    What does not fit into a terminal is broken up into tables one below the other; files and pipes get whole lines. What
+    is doubtful of the models goes to the standard error.
     """
     out = file or sys.stdout
     if run.models:
@@ -131,6 +132,9 @@ def print_table(run: RunSummary, file: TextIO | None = None) -> None:
         lines = [list(table.heading), *([printable(cell) for cell in row] for row in table.rows)]
         out.write(writable(("\n" if place or run.models else "") + text_table(lines), out.encoding))
         out.write(writable("".join(f"{line}\n" for line in textwrap.wrap(table.note, NOTE_WIDTH)), out.encoding))
+    out.flush()
+    for text in run.findings:
+        sys.stderr.write(writable(f"warning: {printable(text)}\n", sys.stderr.encoding))
 
 
 def _print_models(run: RunSummary, out: TextIO) -> None:

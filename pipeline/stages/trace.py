@@ -229,23 +229,27 @@ def train_operations(state: PathState, n_features: int, n_classes: int) -> float
 
 def history_of(state: PathState) -> list[dict[str, Any]]:
     """One record an iteration, with the pair it belongs to."""
-    every = [{"pair": pair, **record} for pair, records in enumerate(state.history) for record in records]
+    every = [{"pair": pair, **record} for pair, records in enumerate(state.history, 1) for record in records]
     if len(every) <= MOST_RECORDS:
         return every
-    return [record for record in every if record["pair"] == state.chosen][:MOST_RECORDS]
+    return [record for record in every if record["pair"] == state.chosen + 1][:MOST_RECORDS]
+
+
+FLOATS_END = "the last digits of float32; columns far from zero cost most of them: centre these, or encode by pca"
 
 
 def findings_of(learner: TraceNorm, state: PathState, largest: float) -> list[str]:
     """What is doubtful of the pair that was chosen, for whoever reads the results."""
     found, best = [], state.records[state.best]
     record = state.records[state.chosen]
-    if not record["converged"]:
+    done = record["converged"]
+    if not done:
         asked = f"gap {learner.gap:g}" if learner.epsilon is None else f"epsilon {learner.epsilon:g}"
-        why = "max_iterations" if record["iterations"] >= learner.max_iterations else "float32"
+        why = "max_iterations" if record["iterations"] >= learner.max_iterations else FLOATS_END
         reached = f"relative gap {record['relative_gap']:.3g}, C1 {record['c1']:.3g}, C2 {record['c2']:.3g}"
         found.append(f"NotConverged: {learner.name}: {asked} was not reached: {reached}; ended by {why}")
     row = [entry for entry in state.records if entry["row"] == best["row"]]
-    if not record["rank"]:
+    if done and not record["rank"]:
         least = f"lambda1 {record['lambda1']:.3g}, and no weights are best from {largest:.3g} on"
         found.append(f"ZeroWeights: {learner.name}: all weights are 0: {least}")
     elif best["rows"] and len(row) == learner.n_lambda1 > 1 and row[-1] is best:

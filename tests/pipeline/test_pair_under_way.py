@@ -52,14 +52,18 @@ def test_status_tells_the_pair_and_how_far_it_is(made: Path) -> None:
         done.unlink()
         with locked(run):
             text, state = succeeds("status", run).out, json.loads(succeeds("status", run, "--json").out)
+        stopped = succeeds("status", run).out
     finally:
         (run / "events.jsonl").write_text(whole)
         done.write_text(kept)
     at, pair = state["solving"], found[ends[2]]
-    assert (at["pair"], at["pairs"], at["lambda1"]) == (2, 4, pair["lambda1"])
+    assert (at["pair"], at["pairs"], at["lambda1"]) == (3, 4, pair["lambda1"])
     assert at["gap"] == found[last]["gap"]
     assert f"now       train_tr: pair 3 of 4 at most, lambda1 {pair['lambda1']:.3g}, lambda2 0, iteration" in text
     assert f"rank {found[last]['rank']:.0f}\n" in text
+    assert f"  was at    pair 3 of 4 at most, lambda1 {pair['lambda1']:.3g}" in stopped
+    assert "solved pairs are kept\n" in stopped
+    assert "  now " not in stopped
     assert "solving" not in json.loads(succeeds("status", run, "--json").out)
 
 

@@ -250,6 +250,14 @@ def test_not_a_terminal_gets_plain_aligned_text() -> None:
     assert [line.index("%") for line in lines[2:5]] == [lines[2].index("%")] * 3
 
 
+def test_what_is_doubtful_goes_to_the_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(replace(summary(), findings=["NotConverged: tr: gap"]))
+    said = capsys.readouterr()
+    assert said.err == "warning: NotConverged: tr: gap\n"
+    assert "NotConverged" not in said.out
+    assert "tree" in said.out
+
+
 def test_a_terminal_gets_colours_unless_told_not_to(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", "160")

@@ -76,8 +76,8 @@ def path(lambda1: list[float], lambda2: list[float], chosen: int = 0, **more: An
 
 def iterations(*lengths: int) -> list[dict[str, Any]]:
     return [
-        {"pair": pair, "iteration": i, "objective": 2.0 - pair - i / n, "gap": 0.5**i, "rank": i, "atoms": i, "step": 1}
-        for pair, n in enumerate(lengths)
+        {"pair": pair, "iteration": i, "objective": 3.0 - pair - i / n, "gap": 0.5**i, "rank": i, "atoms": i, "step": 1}
+        for pair, n in enumerate(lengths, 1)
         for i in range(n)
     ]
 
@@ -241,10 +241,10 @@ def test_descent_has_an_objective_and_a_gap_of_every_iteration() -> None:
     assert list(plots) == ["objective-iterations", "gap-iterations"]
     rows = table(plots["gap-iterations"])
     assert [(row["model"], row["pair"], row["iteration"], row["gap"]) for row in rows[2:6]] == [
-        ("tr", "0", "2", "0.25"),
-        ("tr", "1", "0", "1.0"),
-        ("tr", "1", "1", "0.5"),
-        ("one", "0", "0", "1.0"),
+        ("tr", "1", "2", "0.25"),
+        ("tr", "2", "0", "1.0"),
+        ("tr", "2", "1", "0.5"),
+        ("one", "1", "0", "1.0"),
     ]
     assert "in the order solved" in plots["gap-iterations"].caption
     assert "star ends" in plots["gap-iterations"].caption

@@ -96,14 +96,21 @@ def test_models_that_may_yet_be_chosen() -> None:
 
 
 def test_a_row_is_over_after_patience_pairs_that_are_no_better() -> None:
-    def over(patience: int, *losses: float) -> bool:
+    def ranked(zeros: int, *losses: float) -> list[dict[str, Any]]:
+        found = pairs(*((0.5, loss) for loss in losses))
+        return [{**pair, "rank": 0 if place < zeros else 3} for place, pair in enumerate(found)]
+
+    def over(patience: int, *losses: float, zeros: int = 0) -> bool:
         walked = TracePath(*[cast(Any, None)] * 7, PairChoice(), patience, Path(), print)
-        return walked.over(pairs(*((0.5, loss) for loss in losses)), [Penalty(0.5)] * 5)
+        return walked.over(ranked(zeros, *losses), [Penalty(0.5)] * 5)
 
     assert not over(2)
     assert not over(2, 3, 2, 2.1)
     assert over(2, 3, 2, 2.1, 2)
     assert over(1, 3, 3)
+    assert not over(2, 3, 3, 3, zeros=3)
+    assert not over(1, 3, 3, 3, zeros=2)
+    assert over(1, 3, 3, 3, zeros=1)
     assert not over(0, 1, 2, 3, 4)
     assert over(0, 1, 2, 3, 4, 5)
 
