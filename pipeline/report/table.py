@@ -122,8 +122,8 @@ def writable(text: str, encoding: str | None) -> str:
 def print_table(run: RunSummary, file: TextIO | None = None) -> None:
     """Print the table to `file` (standard output): rich on a terminal unless NO_COLOR is set, else plain text.
 
-    What does not fit into a terminal is broken up into tables one below the other; files and pipes get whole lines. What
-    is doubtful of the models goes to the standard error.
+    What does not fit into a terminal is broken up into tables one below the other; files and pipes get whole lines.
+    What is doubtful of the models goes to the standard error.
     """
     out = file or sys.stdout
     if run.models:
