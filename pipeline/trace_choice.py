@@ -73,8 +73,8 @@ def _error(difference: Array, n_rows: int) -> float:
 
 
 def with_errors(records: Sequence[PairRecord], samples: Sequence[Array]) -> list[dict[str, Any]]:
-    """The records with the standard errors of both measures, where there are validation rows."""
-    if not records or not records[0]["rows"]:
+    """The records with the standard errors of both measures, where there are validation rows enough to tell."""
+    if not records or records[0]["rows"] < 2:
         return [dict(record) for record in records]
     wrong, loss = (PairChoice(measure).errors_of(records, samples) for measure in ("top1", "log-loss"))
     pairs = zip(records, wrong, loss, strict=True)

@@ -38,6 +38,7 @@ def descent_plots(run: RunSummary) -> Iterator[Plot]:
 
 def _caption(key: str, histories: Mapping[str, Sequence[Iteration]], series: Sequence[Series]) -> str:
     text = "Lower is better: no weights have an objective below it by more than the gap." * (key == "gap")
+    text += " With a bias it is an estimate on the way, and proved at the end: see Certificates." * (key == "gap")
     text += "What training makes small: loss, trace norm and squared Frobenius norm." * (key == "objective")
     if any(len({one.get("pair") for one in history}) > 1 for history in histories.values()):
         text += " Iterations of all pairs of lambdas, in the order solved, each starting from the one before."

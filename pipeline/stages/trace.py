@@ -235,7 +235,7 @@ def history_of(state: PathState) -> list[dict[str, Any]]:
     return [record for record in every if record["pair"] == state.chosen + 1][:MOST_RECORDS]
 
 
-FLOATS_END = "the last digits of float32; columns far from zero cost most of them: centre these, or encode by pca"
+FLOATS_END = "the last digits of float32: weak penalties and columns far from zero (encode by pca to centre) need more"
 
 
 def findings_of(learner: TraceNorm, state: PathState, largest: float) -> list[str]:
@@ -252,7 +252,7 @@ def findings_of(learner: TraceNorm, state: PathState, largest: float) -> list[st
     if done and not record["rank"]:
         least = f"lambda1 {record['lambda1']:.3g}, and no weights are best from {largest:.3g} on"
         found.append(f"ZeroWeights: {learner.name}: all weights are 0: {least}")
-    elif best["rows"] and len(row) == learner.n_lambda1 > 1 and row[-1] is best:
+    elif record is best and best["rows"] and len(row) == learner.n_lambda1 > 1 and row[-1] is best:
         found.append(
             f"PathEnd: {learner.name}: the last lambda1 of the path was best: more lambda1_steps may be better"
         )

@@ -182,7 +182,7 @@ class _Descent:
 
     def gap(self, sums: RiskSums, atoms: Atoms, objective: float) -> float:
         """The duality gap: with a bias, of a balanced dual point once the plain one says that it may be reached."""
-        gap = gap_of(sums, objective, self.penalty)
+        gap = gap_of(sums, objective, self.penalty, None if atoms.bias is None else self.risk.counts)
         if atoms.bias is None or self.params.epsilon is not None or relative(gap, objective) > self.params.gap:
             return gap
         self.iterations += 1

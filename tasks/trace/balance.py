@@ -33,6 +33,15 @@ def log_shares(counts: Array) -> Array:
     return np.asarray(bias - bias[present].mean())
 
 
+def missed_by_bias(in_bias: Array, counts: Array) -> float:
+    """What the best bias would gain, about: half of each class's squared gradient over its share, the curvature there.
+
+    in_bias (n_classes,) gradient of the risk in the bias; counts (n_classes,) rows of each class
+    """
+    shares = np.maximum(counts, 1) / max(1, int(np.sum(counts)))
+    return 0.5 * float(np.sum(np.square(in_bias) / shares))
+
+
 def without_empty(point: Point, counts: Array) -> Point:
     """The point with a bias that gives classes without rows probability zero, exactly: what q must give them."""
     if point.bias is None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from tasks.rows.base import Array
-from tasks.trace.balance import balanced_scale, log_shares, without_empty
+from tasks.trace.balance import balanced_scale, log_shares, missed_by_bias, without_empty
 from tasks.trace.objective import penalty_of, point_of, weights_of
 from tasks.trace.point import Basis, Point
 from tasks.trace.risk import SHRINK, Risk, RiskSums
@@ -63,12 +63,14 @@ def balanced_sums(risk: Risk, point: Point) -> RiskSums:
     return risk.gradient(at, balanced_scale(risk.confusion(at), risk.counts))
 
 
-def gap_of(sums: RiskSums, objective: float, penalty: Penalty) -> float:
+def gap_of(sums: RiskSums, objective: float, penalty: Penalty, counts: Array | None = None) -> float:
     """J - D, not below 0, for the dual points that `sums` (of `Risk.gradient`, any point) can offer.
 
-    With a free bias it is a bound only if sums.bias is zero: elsewhere it merely indicates the gap.
+    With a free bias it is a bound only if sums.bias is zero. Elsewhere it indicates the gap, with what the best bias
+    would gain for the rows' `counts` of each class.
     """
-    return max(0.0, objective - dual_value(sums, penalty))
+    missed = 0.0 if counts is None else missed_by_bias(sums.bias, counts)
+    return max(0.0, objective - dual_value(sums, penalty) + missed)
 
 
 def relative(gap: float, objective: float) -> float:

@@ -17,6 +17,7 @@ import numpy as np
 from scipy import linalg
 
 from tasks.rows.base import Array
+from tasks.trace.balance import missed_by_bias
 from tasks.trace.core_search import Coordinates, Found, expected_gap
 from tasks.trace.curvature import Change, Curvature, Scaling, curvature_at, moved, newton_step
 from tasks.trace.objective import penalty_of
@@ -27,6 +28,7 @@ from tasks.trace.solution import Penalty
 
 ACCURACY, PRODUCTS = 0.4, 40  # of a Newton step: of its residual; products with the Hessian at most
 JOINING, STEEPER = 64, 1.0001  # pairs that join a step at most, and over lambda1 their values at least
+FLAT = 1e-6  # of the rows' mean square: the curvature along a pair that joins is taken to be this at least
 VANISHED = 1e-5  # share of the largest singular value below which one is zero
 DROPPED = 1e-3  # share of the gap asked for that small singular values may cost the objective in the end
 SHORTER, SHORTEST = 0.4, 1e-2  # of steps that do not descend
@@ -69,11 +71,12 @@ class CoreNewton:
         self.risk, self.penalty, self.coordinates = risk, penalty, coordinates
         self.with_bias = coordinates.mean is not None
         self.ridge = 2 * penalty.lambda2
-        self.shares = np.maximum(risk.counts, 1) / max(1, risk.n_rows)
         self.z = project(whole.rows, coordinates.basis, whole.dtype)
         if coordinates.mean is not None:
             self.z -= coordinates.mean.astype(self.z.dtype)
         self.noise = NOISE * float(np.finfo(self.z.dtype).eps)
+        squares = np.einsum("ij,ij->", self.z, self.z, dtype=np.float64)
+        self.reach = float(np.sqrt(squares / max(1, len(self.z)))) or 1.0
         self.evaluations = 0
 
     def run(self, point: Point, tolerance: float, most: int) -> Found:
@@ -118,7 +121,7 @@ class CoreNewton:
 
     def gap(self, sums: RiskSums, core: Array) -> float:
         values = linalg.svdvals(core, check_finite=False) if core.size else np.zeros(0)
-        bias = 0.5 * float(np.sum(np.square(sums.bias) / self.shares)) if self.with_bias else 0.0
+        bias = missed_by_bias(sums.bias, self.risk.counts) if self.with_bias else 0.0
         return expected_gap(sums.gradient, core, values, sums.loss, self.penalty) + bias
 
     def step(self, here: _Look) -> _Look | None:
@@ -131,11 +134,17 @@ class CoreNewton:
         while length > SHORTEST:
             p, q, bias = moved(start, length, change)
             p[:, size:], q[:, size:] = np.sqrt(length) * p[:, size:], np.sqrt(length) * q[:, size:]
-            there = self.look((p, q, bias))
-            if there.value <= here.value * (1 + self.noise):
-                return self.rebalanced(there)
+            if self.holds(p, q, bias):
+                there = self.look((p, q, bias))
+                if there.value <= here.value * (1 + self.noise):
+                    return self.rebalanced(there)
             length *= SHORTER
         return None
+
+    def holds(self, *sides: Array) -> bool:
+        """Whether the floats of the rows hold factors of these lengths, and their products."""
+        largest = np.sqrt(np.finfo(self.z.dtype).max) / max(1.0, self.reach)
+        return all(np.isfinite(side).all() and np.abs(side).max(initial=0.0) < np.sqrt(largest) for side in sides)
 
     def joined(self, here: _Look, curvature: Curvature) -> tuple[Change, Array, Array]:
         """The factors with pairs that are too steep to be left out, and the gradient that the curvature gives there."""
@@ -150,9 +159,9 @@ class CoreNewton:
         if not count:
             return nothing
         u, v, slopes = u[:, :count], -v[:, :count], values[:count] - self.penalty.lambda1
-        sizes = slopes / np.maximum(curvature.along(u, v), 1e-300)
+        sizes = slopes / np.maximum(curvature.along(u, v), FLAT * self.reach**2)
         met = float(np.vdot((u * sizes) @ v.T, curvature.product((u * sizes) @ v.T, np.zeros_like(bias))[0]))
-        if met <= 0:
+        if not 0 < met < np.inf:
             return nothing
         sizes *= min(1.0, float(slopes @ sizes) / met)
         turn = curvature.product((u * sizes) @ v.T, np.zeros_like(bias))
@@ -182,13 +191,16 @@ class CoreNewton:
         return _Look(at, look.point, look.core, value, look.gap, look.gradient, look.bias)
 
     def trimmed(self, look: _Look, tolerance: float) -> Point:
-        """Without singular values that weigh nothing beside the tolerance."""
+        """Without singular values that weigh nothing beside the tolerance: neither as a penalty nor for the loss."""
         u, values, v = thin_svd(look.core)
-        if not values.size:
-            return look.point
+        allowed = DROPPED * tolerance * look.value
         costs = np.cumsum([penalty_of(values[i : i + 1], self.penalty) for i in range(values.size)][::-1])[::-1]
-        kept = costs > DROPPED * tolerance * look.value
-        return self.point((u[:, kept] * values[kept]) @ v[:, kept].T, look.at[2])
+        kept = costs > allowed
+        if kept.all():
+            return look.point
+        roots = np.sqrt(values[kept])
+        there = self.look((u[:, kept] * roots, v[:, kept] * roots, look.at[2]))
+        return there.point if there.value <= look.value * (1 + self.noise) + allowed else look.point
 
 
 def balanced(core: Array) -> tuple[Array, Array]:

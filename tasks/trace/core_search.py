@@ -17,6 +17,7 @@ import numpy as np
 from scipy import linalg
 
 from tasks.rows.base import Array
+from tasks.trace.balance import missed_by_bias
 from tasks.trace.objective import penalty_of
 from tasks.trace.point import Basis, Point
 from tasks.trace.risk import Risk, RiskSums
@@ -109,7 +110,6 @@ class CoreSearch:
         self.risk, self.penalty, self.coordinates = risk, penalty, coordinates
         self.rank = coordinates.basis.rank
         self.ridge = 2 * penalty.lambda2
-        self.shares = np.maximum(risk.counts, 1) / max(1, risk.n_rows)
         self.limit = 2 * WORST * longest + self.ridge
         even = 2 * longest / max(2, risk.n_classes) + self.ridge
         self.curvature = min(curvature or even, self.limit) or 1.0
@@ -153,6 +153,6 @@ class CoreSearch:
 
     def gap(self, sums: RiskSums, moved: Array, values: Array) -> tuple[float, float]:
         """The expected gap and the objective at the end of a step, with the gradient of its beginning."""
-        bias = 0.0 if self.coordinates.mean is None else 0.5 * float(np.sum(np.square(sums.bias) / self.shares))
+        bias = 0.0 if self.coordinates.mean is None else missed_by_bias(sums.bias, self.risk.counts)
         found = expected_gap(sums.gradient, moved[: self.rank], values, sums.loss, self.penalty)
         return found + bias, sums.loss + penalty_of(values, self.penalty)

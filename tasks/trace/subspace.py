@@ -79,7 +79,7 @@ class _Search:
             sums = self.risk.gradient(point)
             self.iterations += 1
             objective = penalty_of(factors.theta, self.penalty) + sums.loss
-            gap = gap_of(sums, objective, self.penalty)
+            gap = gap_of(sums, objective, self.penalty, None if point.bias is None else self.risk.counts)
             smooth = sums.gradient + 2 * self.penalty.lambda2 * weights_of(factors)
             self.note(point, factors, objective, gap)
             if self.promising(factors, smooth, relative(gap, objective)):

@@ -153,9 +153,9 @@ def test_every_body_of_rows(body: str) -> None:
 def test_float32_reaches_small_gaps_and_says_so_where_it_cannot() -> None:
     problem = random_problem(34, n=200)
     best = optimum(problem, Penalty(0.02))
-    found = solve(problem.risk(np.float32), Penalty(0.02), SolverParams(gap=1e-5))
+    found = solve(problem.risk(np.float32), Penalty(0.02), SolverParams(gap=1e-4))
     assert found.converged
-    assert found.certificate.objective == pytest.approx(best, rel=1e-5)
+    assert found.certificate.objective == pytest.approx(best, rel=1e-4)
     never = solve(problem.risk(np.float32), Penalty(0.02), SolverParams(gap=1e-14, max_iterations=150))
     assert not never.converged
     assert never.iterations < 150

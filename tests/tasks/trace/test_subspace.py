@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -12,6 +14,7 @@ from tasks.trace.certificate import lambda1_max
 from tasks.trace.core_search import Coordinates, CoreSearch, expected_gap
 from tasks.trace.objective import weights_of
 from tasks.trace.point import Basis, Point
+from tasks.trace.reg_path import geometric, grid, path
 from tasks.trace.risk import LocalRisk
 from tasks.trace.soft_threshold import soft_threshold
 from tasks.trace.solution import Penalty, Record, Solution, SolverParams, unwatched
@@ -141,6 +144,50 @@ def test_classes_without_rows_and_rows_twice() -> None:
     one, two = (solve(each, Penalty(0.05), bias=True) for each in (problem, twice))
     assert one.converged
     assert two.certificate.objective == pytest.approx(one.certificate.objective, rel=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("share", [1e-4, 1e-5, 1e-6])
+def test_weak_penalties_from_nothing(share: float, bias: bool, dtype: type[np.floating[Any]]) -> None:
+    """What the penalty of a singular value costs is next to nothing there; what it does for the loss is not."""
+    problem = random_problem(0, n=100, d=6, k=2)
+    risk = problem.risk(dtype)
+    penalty = Penalty(share * lambda1_max(risk, bias))
+    found = subspace_descent(risk, penalty, SolverParams(5e-3), bias, None, unwatched)
+    stronger = subspace_descent(
+        risk, Penalty(1e-3 * lambda1_max(risk, bias)), SolverParams(5e-3), bias, None, unwatched
+    )
+    assert found.converged
+    assert found.factors.rank == 1
+    assert found.certificate.objective < stronger.certificate.objective
+
+
+def test_penalties_beyond_floats_end_without_harm() -> None:
+    """Rows twice with different labels: along some pairs there is no curvature that floats tell from none."""
+    once = random_problem(1, n=60, d=5, k=3)
+    y = np.concatenate([once.y, (once.y + 1) % 3]).astype(np.int32)
+    problem = Problem(np.vstack([once.X, once.X]), y, 3)
+    risk = problem.risk(np.float32)
+    values = geometric(0.5 * lambda1_max(risk, True), 0.1, 12)
+    solved = [
+        found for *_, found in path(risk, grid(values, [0.0]), SolverParams(5e-3), True, subspace_descent, unwatched)
+    ]
+    objectives = [found.certificate.objective for found in solved]
+    assert len(solved) == 12
+    assert np.diff(objectives).max() <= 1e-5
+    assert all(found.converged for found in solved[:5])
+
+
+@pytest.mark.parametrize("lambda2", [0.0, 0.05])
+def test_the_gap_on_the_way_is_about_what_is_still_gained_or_more(lambda2: float) -> None:
+    """With a free bias it is an estimate: it counts what the bias would gain."""
+    problem = random_problem(2, n=200, d=8, k=6)
+    found = solve(problem, Penalty(0.01, lambda2), SolverParams(1e-6), bias=True)
+    gained = [(record["gap"], record["objective"] - found.certificate.objective) for record in found.history]
+    large = [(gap, more) for gap, more in gained if more > 1e-5]
+    assert len(large) >= 2
+    assert all(0.5 * more <= gap for gap, more in large)
 
 
 def test_ends_by_the_paper_s_conditions_too() -> None:
