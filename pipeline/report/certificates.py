@@ -33,7 +33,8 @@ COLUMNS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
 NOTE = (
     "The gap is a bound: no weights at all have an objective lower than this one by more. "
     "C1: by how much the largest singular value of the smooth part's gradient exceeds lambda1; "
-    "C2: how far the slope of an atom that is kept is from lambda1 at most. Both are 0 at the optimum."
+    "C2: how far the slope of an atom that is kept is from lambda1 at most. Both are 0 at the optimum, "
+    "and in units of the rows: those of long rows are large."
 )
 
 

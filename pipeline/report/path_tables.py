@@ -18,6 +18,7 @@ COLUMNS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("lambda2", "lambda2", short),
     ("objective", "objective", digits),
     ("relative_gap", "relative gap", share),
+    ("converged", "met", lambda value: "yes" if value else "no"),
     ("rank", "rank", count),
     ("top1", "accuracy", percent),
     ("top1_error", "+/-", lambda value: f"{100 * value:.1f}"),
@@ -28,6 +29,7 @@ COLUMNS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("seconds", "time", seconds),
 )
 MEANINGS = {
+    "converged": "Met: whether the gap, or epsilon, that was asked for was reached.",
     "top1": "Accuracy and log-loss are those of the validation rows.",
     "log_loss_error": "+/-: the standard error of the difference to the best pair.",
     "evaluations": "Passes read the training rows, evaluations only their projections.",
@@ -62,8 +64,10 @@ def path_tables(run: RunSummary) -> list[PathTable]:
 
 
 def path_table(model: str, pairs: Sequence[Pair]) -> PathTable:
-    """Columns that no pair has a number for are left out."""
+    """Columns that no pair has a number for are left out; so is whether all is well, when it is."""
     columns = [column for column in COLUMNS if any(_number(pair, column[0]) is not None for pair in pairs)]
+    if all(pair.get("converged", True) for pair in pairs):
+        columns = [column for column in columns if column[0] != "converged"]
     rows = [
         (str(place), *(MISSING if (value := _number(pair, key)) is None else write(value) for key, _, write in columns))
         for place, pair in enumerate(pairs, 1)

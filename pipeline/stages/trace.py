@@ -193,7 +193,7 @@ def validation_blocks(work: Work, rows: str) -> list[Block]:
 
 
 TOLD = ("lambda1", "lambda2", "objective", "relative_gap", "rank", "top1", "top1_error", "log_loss", "log_loss_error")
-TOLD_OF_PAIR = (*TOLD, "iterations", "evaluations", "chosen")
+TOLD_OF_PAIR = (*TOLD, "iterations", "evaluations", "converged", "chosen")
 
 
 def told_of(pairs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

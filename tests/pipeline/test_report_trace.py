@@ -214,6 +214,15 @@ def test_what_no_pair_knows_has_no_column() -> None:
     assert holes.title == "2 pairs of lambda1 and lambda2"
 
 
+def test_pairs_that_were_not_solved_are_told_from_those_that_were() -> None:
+    solved = {"lambda1": 0.5, "rank": 2, "converged": True}
+    found = path_table("tr", [solved, {**solved, "converged": False}])
+    assert found.heading == ("pair", "lambda1", "met", "rank")
+    assert [row[2] for row in found.rows] == ["yes", "no"]
+    assert "Met: whether" in found.note
+    assert "met" not in path_table("tr", [solved, solved]).heading
+
+
 @pytest.mark.parametrize("n", [MOST_OPEN, MOST_OPEN + 1])
 def test_long_tables_are_folded_on_the_page(tmp_path: Path, n: int) -> None:
     pairs = path([0.5**i for i in range(n)], [0.0], chosen=3)
