@@ -199,6 +199,7 @@ DASK_CONFIG = {
     "distributed.nanny.pre-spawn-environ": {
         # Dask's own 64 KiB makes the kernel hand out and take back every temporary array of a batch, page by page.
         "MALLOC_TRIM_THRESHOLD_": HEAP_KEPT_BYTES,
+        "MALLOC_ARENA_MAX": 1,  # each arena would keep as much
         "MALLOC_MMAP_THRESHOLD_": 32 << 20,
         "OMP_NUM_THREADS": 1,
         "MKL_NUM_THREADS": 1,

@@ -1,6 +1,6 @@
 """Trace norm on PQ codes of a matrix that would not fit: 250,000 x 4,096 rows, a byte for 16 features.
 
-    python -m tests.bench.compressed_memory FOLDER [--rows 250000] [--memory "800 MB"] [--workers 2]
+    python -m tests.bench.compressed_memory FOLDER [--rows 250000] [--memory "900 MB"] [--workers 2]
 
 Prints the plan's bound for a worker, the highest resident memory that a task of the training step saw, and by how much
 it was above that of an idle worker, beside the bytes of the float32 matrix. The path is three pairs. Exit 1 when the
@@ -51,7 +51,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rows", type=int, default=250_000)
-    parser.add_argument("--memory", default="800 MB")
+    parser.add_argument("--memory", default="900 MB")
     parser.add_argument("--workers", type=int, default=2)
     given = parser.parse_args()
     folder = given.folder
