@@ -13,6 +13,7 @@ from tasks.quantize.pq import decode, encode
 from tasks.quantize.products import Array
 from tasks.rows import Rows
 from tasks.seeds import stream
+from tasks.sums import FieldSums
 
 FEWEST_BLOCKS = 32  # blocks that a sample is drawn from, where there are so many
 SLICE_BYTES = 2**25  # rows decoded or widened to float32 at a time
@@ -28,7 +29,7 @@ class SamplePart:
 
 
 @dataclass(frozen=True, slots=True)
-class EncodeReport:
+class EncodeReport(FieldSums):
     """What encoding blocks gave: adds up in block order.
 
     squared_error  sum over the rows of the squared distance to what their codes stand for
@@ -40,14 +41,6 @@ class EncodeReport:
     squared_error: float
     squared_norm: float
     digests: tuple[str, ...]
-
-    def __add__(self, other: EncodeReport) -> EncodeReport:
-        return EncodeReport(
-            self.rows + other.rows,
-            self.squared_error + other.squared_error,
-            self.squared_norm + other.squared_norm,
-            self.digests + other.digests,
-        )
 
     @property
     def relative_error(self) -> float:

@@ -16,13 +16,14 @@ import numpy as np
 from tasks.quantize.assign import add_assigned, nearest
 from tasks.quantize.products import Array
 from tasks.seeds import stream
+from tasks.sums import FieldSums
 
 SPLIT_STEP = 0.1  # step of a re-seeded centroid, in root mean squared distances of the cluster that it splits
 SETTLED = 1e-4  # rounds end once the error falls by less than this share
 
 
 @dataclass(frozen=True, eq=False)
-class CodebookSums:
+class CodebookSums(FieldSums):
     """What a block says about codebooks: adds up.
 
     sums    (n_subquantizers, n_centroids, width) float64: sum of the sub-vectors nearest to each centroid
@@ -33,9 +34,6 @@ class CodebookSums:
     sums: Array
     counts: Array
     errors: Array
-
-    def __add__(self, other: CodebookSums) -> CodebookSums:
-        return CodebookSums(self.sums + other.sums, self.counts + other.counts, self.errors + other.errors)
 
     @property
     def n_rows(self) -> int:

@@ -248,7 +248,8 @@ class _Descent:
         u, v = np.hstack([pairs.u, look.pairs.u[:, :count]]), np.hstack([pairs.v, look.pairs.v[:, :count]])
         if not u.shape[1]:
             return atoms
-        slope = float(change @ np.concatenate([look.slopes[:old], self._slopes(look, pairs), np.zeros(count)]))
+        ahead = slopes(pairs, look.smooth, self.penalty)
+        slope = float(change @ np.concatenate([look.slopes[:old], ahead, np.zeros(count)]))
         atoms = atoms.joined(self.risk, u, v)
         if not new or slope >= 0:
             return atoms
@@ -259,9 +260,6 @@ class _Descent:
             share = step.length
         self.length = self.proximal.tried(share)
         return atoms.with_values(np.maximum(atoms.theta + share * change, 0.0), atoms.bias)
-
-    def _slopes(self, look: _Look, pairs: Pairs) -> Array:
-        return np.asarray(np.einsum("dj,dj->j", pairs.u, look.smooth @ pairs.v) + self.penalty.lambda1)
 
     def reweigh(self, atoms: Atoms, look: _Look) -> Atoms:
         """Problem (8), roughly as long as atoms are missing that promise more."""

@@ -120,11 +120,6 @@ def penalty_over(atoms: Atoms, penalty: Penalty) -> float:
     return total
 
 
-def slopes(atoms: Atoms, smooth: Array, penalty: Penalty) -> Array:
-    """(n_atoms,) u_j . G v_j + lambda1: the derivatives of I in theta, G (n_features, n_classes) of the smooth part."""
-    return np.asarray(np.einsum("dj,dj->j", atoms.u, smooth @ atoms.v) + penalty.lambda1)
-
-
-def atoms_of_pairs(risk: Risk, atoms: Atoms, pairs: Pairs, count: int) -> Atoms:
-    """The `count` leading pairs of -G join."""
-    return atoms.joined(risk, pairs.u[:, :count], pairs.v[:, :count])
+def slopes(pairs: Atoms | Pairs, smooth: Array, penalty: Penalty) -> Array:
+    """(n_pairs,) u_j . G v_j + lambda1: the derivatives of I in theta, G (n_features, n_classes) of the smooth part."""
+    return np.asarray(np.einsum("dj,dj->j", pairs.u, smooth @ pairs.v) + penalty.lambda1)

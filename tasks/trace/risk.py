@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from tasks.rows.base import Array, Rows
+from tasks.sums import FieldSums
 from tasks.trace.point import Basis, Direction, Group, Point
 from tasks.trace.softmax import add_by_class, softmax_losses, softmax_residuals
 
@@ -23,7 +24,7 @@ SHRINK = np.concatenate([[1.0], 1.0 - np.logspace(-7, -0.01, 48), [0.0]])  # t o
 
 
 @dataclass(frozen=True, eq=False)
-class RiskSums:
+class RiskSums(FieldSums):
     """What evaluating some rows adds up to; see `Risk.evaluate` and `Risk.gradient`, which divide it by n.
 
     gradient   (rank, n_classes) or (n_features, n_classes) float64: of the loss in the core, or in W
@@ -36,15 +37,6 @@ class RiskSums:
     gradient: Array
     bias: Array
     entropies: Array
-
-    def __add__(self, other: RiskSums) -> RiskSums:
-        return RiskSums(
-            self.rows + other.rows,
-            self.loss + other.loss,
-            self.gradient + other.gradient,
-            self.bias + other.bias,
-            self.entropies + other.entropies,
-        )
 
     def mean(self) -> RiskSums:
         """Per row; `rows` stays."""
