@@ -49,14 +49,21 @@ class ClusterWatch:
         self, client: Any, no_workers: float = NO_WORKERS_SECONDS, scheduler_silent: float = SCHEDULER_SECONDS
     ) -> None:
         self.client, self.no_workers, self.scheduler_silent = client, no_workers, scheduler_silent
+        self._guarded: dict[int, list[Any]] = {}  # what each open guard holds, of any thread
+        self._stopped = False
 
     @contextmanager
     def guard(self, name: str) -> Iterator[Callable[[list[Any]], list[Any]]]:
         """Within it, futures passed through the yielded function are cancelled on any way out but the good one."""
         held: list[Any] = []
+        if not self._guarded:
+            self._stopped = False
+        self._guarded[id(held)] = held
 
         def watched(futures: list[Any]) -> list[Any]:
             held.extend(futures)
+            if self._stopped:
+                raise ClusterLost("the run is stopping", where=name, hint=RESUME)
             return futures
 
         stop = threading.Event()
@@ -74,7 +81,14 @@ class ClusterWatch:
             raise
         finally:
             stop.set()
+            self._guarded.pop(id(held))
             held.clear()
+
+    def cancel_all(self) -> None:
+        """For a run that ends with an error: cancel what every thread waits for, and refuse what it submits next."""
+        self._stopped = True
+        with contextlib.suppress(Exception):  # the scheduler may be gone
+            self.client.cancel([future for held in list(self._guarded.values()) for future in held], force=True)
 
     def _why_lost(self, told: list[str]) -> str:
         """What the watch has told, or what the connection says; "" when the cluster is there."""
@@ -185,12 +199,17 @@ class FutureStream:
     def add(self, futures: list[Any]) -> None:
         self._completed.update(futures)
 
+    def ready(self, block: bool) -> list[tuple[Any, Any]]:
+        """(future, result) of those that have ended; with `block` at least one, if any is there."""
+        return [self._with_result(future) for future in self._completed.next_batch(block=block)]
+
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
         for future in self._completed:
-            if future.status != "finished" or self._results:
-                yield future, self._watch.result(future)
-            else:
-                yield future, None
+            yield self._with_result(future)
+
+    def _with_result(self, future: Any) -> tuple[Any, Any]:
+        wanted = future.status != "finished" or self._results
+        return future, self._watch.result(future) if wanted else None
 
 
 DASK_CONFIG = {

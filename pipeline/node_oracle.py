@@ -1,4 +1,4 @@
-"""A tree grown over the pool: wide nodes by blocks, one after another; all others whole, as their parents finish."""
+"""A tree grown over the pool as parents finish: wide nodes by blocks, driven from here; all others whole, as tasks."""
 
 from __future__ import annotations
 
@@ -136,26 +136,25 @@ class NodeOracle:
 def grow_tree(ground: Ground, field: Field, n_train: int, pool: Pool, log: Log = lambda _: None) -> LabelTree:
     """The label tree of a dataset; what an interrupted attempt has finished is checked and kept.
 
-    ground.params must be settled; n_train is the number of training rows. The same bits for any pool and any faults.
+    ground.params must be settled; n_train is the number of training rows. A node starts as soon as its parent is done,
+    whichever others are under way: the same bits for any order, any pool and any faults.
     """
     row_bytes = pool.map(block_row_bytes, field.train[:1], name=f"measure_{ground.name}")[0]
-    wide, whole, grown = [NodeTask((), n_train)], [], list[Path]()
-    while wide:
-        task = wide.pop(0)
-        if ground.params.trained_whole(task.path, task.n_rows, row_bytes):
-            whole.append(task)
-            continue
+    grown: list[Path] = []
+
+    def is_wide(task: NodeTask) -> bool:
+        return not ground.params.trained_whole(task.path, task.n_rows, row_bytes)
+
+    def wide(task: NodeTask) -> Summary:
         log(f"node {task.label}: {task.n_rows:,} training rows, by blocks")
-        summary = grow_wide(WideNode(ground, task.path), field, pool)
-        grown.append(task.path)
-        wide += tasks_below(ground, task.path, summary)
+        return grow_wide(WideNode(ground, task.path), field, pool)
 
     def expand(task: NodeTask, summary: Summary) -> list[NodeTask]:
         grown.append(task.path)
         return tasks_below(ground, task.path, summary)
 
-    log(f"{len(whole)} nodes and all below them, each whole")
-    pool.unfold(grow_whole, whole, expand, ground, name=f"grow_{ground.name}")
+    root = [NodeTask((), n_train)]
+    pool.unfold(grow_whole, root, expand, ground, name=f"grow_{ground.name}", drive=wide, is_driven=is_wide)
     return tree_of(
         {path: read_grown(ground, path) for path in grown}, ground.n_features, ground.n_classes, ground.params
     )

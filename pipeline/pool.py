@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pipeline.cluster import ClusterWatch
+from pipeline.driven import POLL_SECONDS, Drive, driven
 from tasks.calls import Receipt, add_outcomes, call, publish
 from tasks.files import disk_room
 from tasks.sums import groups, tree_sum
@@ -35,6 +36,16 @@ class Progress(Protocol):
     """
 
     def __call__(self, name: str, done: int, total: int, rows: int, rows_total: int) -> None: ...
+
+
+def never(item: Item) -> bool:  # noqa: ARG001
+    """No item is driven."""
+    return False
+
+
+def unasked(item: Item) -> Any:
+    """What drives items where none is driven."""
+    raise AssertionError(f"nobody drives {item}")
 
 
 def silent(name: str, done: int, total: int, rows: int, rows_total: int) -> None:
@@ -97,8 +108,21 @@ class Pool(Protocol):
         """The sum of fn(item, *shared) over a tree of fixed shape (see tasks.sums); items must not be empty."""
         ...
 
-    def unfold(self, fn: Function, items: Sequence[Item], expand: Expand, *shared: Any, name: str) -> None:
-        """Run each item; `expand(item, result)`, called here, gives further items; ends when none is left."""
+    def unfold(
+        self,
+        fn: Function,
+        items: Sequence[Item],
+        expand: Expand,
+        *shared: Any,
+        name: str,
+        drive: Drive | None = None,
+        is_driven: Callable[[Item], bool] = never,
+    ) -> None:
+        """Run each item; `expand(item, result)`, called here, gives further items; ends when none is left.
+
+        Items that `is_driven` are no tasks: `drive(item)` works them in threads of this process, where it may call the
+        pool's other verbs, and tasks of other items go on meanwhile.
+        """
         ...
 
     def here(self) -> SerialPool:
@@ -150,13 +174,27 @@ class SerialPool(PoolBase):
     def sum(self, fn: Function, items: Sequence[Item], *shared: Any, name: str) -> Any:
         return tree_sum(self.map(fn, items, *shared, name=name))
 
-    def unfold(self, fn: Function, items: Sequence[Item], expand: Expand, *shared: Any, name: str) -> None:
+    def unfold(
+        self,
+        fn: Function,
+        items: Sequence[Item],
+        expand: Expand,
+        *shared: Any,
+        name: str,
+        drive: Drive | None = None,
+        is_driven: Callable[[Item], bool] = never,
+    ) -> None:
         waiting, tally = deque(items), Tally(name, self.progress)
         tally.expect(items)
         with self.published(name, shared) as values:
             while waiting:
                 item = waiting.popleft()
-                more = expand(item, self._call(fn, item, values, tally))
+                if drive is not None and is_driven(item):
+                    result = drive(item)
+                    tally.ended(item)
+                else:
+                    result = self._call(fn, item, values, tally)
+                more = expand(item, result)
                 tally.expect(more)
                 waiting.extend(more)
 
@@ -189,23 +227,45 @@ class DaskPool(PoolBase):
             self.receipts.extend(outcome.receipts)
             return outcome.result
 
-    def unfold(self, fn: Function, items: Sequence[Item], expand: Expand, *shared: Any, name: str) -> None:
+    def unfold(
+        self,
+        fn: Function,
+        items: Sequence[Item],
+        expand: Expand,
+        *shared: Any,
+        name: str,
+        drive: Drive | None = None,
+        is_driven: Callable[[Item], bool] = never,
+    ) -> None:
         tally = Tally(name, self.progress)
-        tally.expect(items)
-        with self.published(name, shared) as values, self.watch.guard(name) as watched:
-            futures = watched(self._submit(fn, items, values, name))
-            item_of = {future.key: item for future, item in zip(futures, items, strict=True)}
-            stream = self.watch.stream(futures)
-            for future, outcome in stream:
-                item = item_of.pop(future.key)
-                self.receipts.extend(outcome.receipts)
-                more = list(expand(item, outcome.result))
+        with (
+            self.published(name, shared) as values,
+            self.watch.guard(name) as watched,
+            driven(drive or unasked, self.watch.cancel_all) as threads,
+        ):
+            stream = self.watch.stream([])
+            item_of: dict[str, Item] = {}
+
+            def begin(more: Sequence[Item]) -> None:
                 tally.expect(more)
+                apart = [is_driven(item) for item in more]
+                threads.start([item for item, here in zip(more, apart, strict=True) if here])
+                tasks = [item for item, here in zip(more, apart, strict=True) if not here]
+                futures = watched(self._submit(fn, tasks, values, name))
+                item_of.update({future.key: item for future, item in zip(futures, tasks, strict=True)})
+                stream.add(futures)
+
+            def finish(item: Item, result: Any) -> None:
                 tally.ended(item)
-                if more:
-                    added = watched(self._submit(fn, more, values, name))
-                    item_of |= {future.key: item for future, item in zip(added, more, strict=True)}
-                    stream.add(added)
+                begin(list(expand(item, result)))
+
+            begin(items)
+            while item_of or len(threads):
+                for future, outcome in stream.ready(block=not len(threads)):
+                    self.receipts.extend(outcome.receipts)
+                    finish(item_of.pop(future.key), outcome.result)
+                for item, result in threads.ended(POLL_SECONDS) if len(threads) else ():
+                    finish(item, result)
 
     def _ended(
         self, futures: list[Any], items: Sequence[Item], name: str, results: bool = True

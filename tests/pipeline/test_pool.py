@@ -71,6 +71,40 @@ def test_unfold_runs_every_item_that_results_give(pool: Any) -> None:
     assert sorted(seen) == [1] * 8 + [2] * 4 + [4] * 2 + [8]
 
 
+def test_driven_items_call_the_pool_while_other_items_are_tasks(pool: Any) -> None:
+    seen: dict[int, int] = {}
+
+    def drive(item: int) -> int:
+        return sum(pool.map(work.halves, [item, item], name="driven_j")) // 2
+
+    def expand(item: int, result: int) -> list[int]:
+        seen[item] = result
+        return [result, result - 1] if result > 1 else []
+
+    pool.unfold(work.halves, [20, 13], expand, name="tree_k", drive=drive, is_driven=lambda item: item % 2 == 0)
+    assert seen == {item: item // 2 for item in (20, 10, 9, 5, 4, 3, 2, 1, 13, 6)}
+    assert {receipt.name for receipt in pool.receipts} == {"driven_j", "tree_k"}
+    assert not list(pool.scratch.iterdir())
+
+
+@pytest.mark.parametrize("failing", ["driven", "task"])
+def test_an_error_of_one_item_ends_all_and_leaves_the_pool_fit_for_more(pool: Any, failing: str) -> None:
+    def drive(item: Any) -> int:
+        return int(pool.map(work.refuses if failing == "driven" else work.naps, [item, item], name="driven_l")[0])
+
+    items = [work.Piece(2), work.Piece(0, 7)]
+    with pytest.raises(InputError, match="row 7 is bad"):
+        pool.unfold(
+            work.naps if failing == "driven" else work.refuses,
+            items,
+            lambda _, found: [work.Piece(found)] * 2,
+            name="tree_m",
+            drive=drive,
+            is_driven=lambda item: (item.n_rows == 7) != (failing == "driven"),
+        )
+    assert pool.map(work.halves, [6], name="after_n") == [3]
+
+
 def test_a_named_error_arrives_as_it_was_raised(pool: Any) -> None:
     with pytest.raises(InputError) as caught:
         pool.map(work.refuses, PIECES[:4], name="refuse_e")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,12 @@ def halves(item: int) -> int:
 def refuses(item: Piece) -> int:
     if item.index == 2:
         raise InputError("row 7 is bad", "somewhere", "mend it")
+    return item.index
+
+
+def naps(item: Piece) -> int:
+    """A task that takes as long as a small node."""
+    time.sleep(0.05)
     return item.index
 
 
