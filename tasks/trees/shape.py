@@ -2,7 +2,8 @@
 
 A row of T_{Q,H} with mean ambiguity delta at its H - 1 learned splits meets (H - 1) Q + K delta^(H-1) dot products, the
 last of them at the full split (SPECS 5.6), of K; so a speed-up S is a budget of B = K / S of them. What a shape leaves
-for ambiguity beyond that of even, disjoint children, delta Q >= 1, is room for overlap: the more, the fewer rows are lost.
+for ambiguity beyond that of even, disjoint children, delta Q >= 1, is room for overlap: the more, the fewer rows are
+lost.
 """
 
 from __future__ import annotations
