@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from pipeline.config import OWN_ROWS, RunConfig
+from pipeline.config import OWN_ROWS, RunConfig, needed_models
 from tasks.errors import UsageError
 
 
@@ -35,17 +35,22 @@ class Choice:
         return [word for pair in named for word in pair]
 
     def chosen(self, run: RunConfig) -> list[str]:
-        """The names of the models. Raises UsageError for a name that no model has, or when no model is left."""
+        """The names of the models, with those that they are made from.
+
+        Raises UsageError for a name that no model has, or when no model is left.
+        """
         names = [learner.name for learner in run.train]
         listed = f"models of the config: {', '.join(names) or 'none'}"
         for option, given in (("--only", self.only), ("--skip", self.skip)):
             for pattern in given:
                 if not any(_named(name, (pattern,)) for name in names):
                     raise UsageError(f"no model is called {pattern!r}", option, listed)
-        found = [name for name in names if self.wants(name)]
+        found = {name for name in names if self.wants(name)}
         if self and not found:
             raise UsageError("no model is left", " ".join(self.words()), listed)
-        return found
+        for learner in reversed(run.train):  # one that is needed stands before those that are made from it
+            found |= set(needed_models(learner)) if learner.name in found else set()
+        return [name for name in names if name in found]
 
 
 def _named(name: str, patterns: Iterable[str]) -> bool:

@@ -18,6 +18,7 @@ from pipeline.overrides import Origins, apply_overrides, refuse_swept, split_ove
 from pipeline.sections import (
     OWN_ROWS,
     AnyEncoding,
+    BengioTree,
     CodesEncoding,
     DataSection,
     Dwta,
@@ -27,6 +28,7 @@ from pipeline.sections import (
     HashLearner,
     Heshing,
     HieSvm,
+    KMeansTree,
     LabelTree,
     Learner,
     MultiSvm,
@@ -42,6 +44,7 @@ from pipeline.sections import (
     TaxonomyLearner,
     TraceNorm,
     Training,
+    TreeLearner,
     TreeSvm,
     Wta,
 )
@@ -50,6 +53,7 @@ from pipeline.sweep import expand
 __all__ = [
     "OWN_ROWS",
     "AnyEncoding",
+    "BengioTree",
     "CodesEncoding",
     "DataSection",
     "Dwta",
@@ -59,6 +63,7 @@ __all__ = [
     "HashLearner",
     "Heshing",
     "HieSvm",
+    "KMeansTree",
     "LabelTree",
     "Learner",
     "LoadedConfig",
@@ -76,6 +81,7 @@ __all__ = [
     "TaxonomyLearner",
     "TraceNorm",
     "Training",
+    "TreeLearner",
     "TreeSvm",
     "Wta",
     "dataset_of_text",
@@ -116,6 +122,7 @@ class RunConfig(Section):
             columns[encoding.name] = columns.get(encoding.rows, encoding.rows) if kept else encoding.name
         for learner in self.train:
             yield from _learner_disagreements(learner, columns)
+        yield from self._trees_disagree()
         codes = [encoding.name for encoding in self.encode if isinstance(encoding, CodesEncoding)]
         for retrieval in self.retrieve:
             if retrieval.rows not in codes:
@@ -123,6 +130,23 @@ class RunConfig(Section):
                 yield f"retrieve {retrieval.name!r} reads rows {retrieval.rows!r}: {known}"
         yield from _repeated("models", [learner.name for learner in self.train])
         yield from _repeated("retrievals", [retrieval.name for retrieval in self.retrieve])
+
+    def _trees_disagree(self) -> Iterator[str]:
+        """A tree's cap comes from a bengio-tree, which is trained before it."""
+        before: list[str] = []
+        for learner in self.train:
+            for named in needed_models(learner):
+                if named not in before:
+                    known = f"one of {before}" if before else "there is none"
+                    yield f"train {learner.name!r}: ambiguity_of = {named!r}: expected a bengio-tree above it, {known}"
+            if isinstance(learner, BengioTree):
+                before.append(learner.name)
+
+
+def needed_models(learner: Learner) -> tuple[str, ...]:
+    """The models of the config that a learner is made from."""
+    named = learner.ambiguity_of if isinstance(learner, LabelTree) else None
+    return () if named is None else (named,)
 
 
 def _learner_disagreements(learner: Learner, columns: Mapping[str, str]) -> Iterator[str]:
@@ -136,8 +160,10 @@ def _learner_disagreements(learner: Learner, columns: Mapping[str, str]) -> Iter
             f"train {learner.name!r}: rows {learner.rows!r} and test_rows {learner.tested_on!r} have other columns: "
             "what a model learns from must stand for what it is tested on, as pq codes stand for their rows"
         )
-    if isinstance(learner, LabelTree) and learner.ambiguity is not None and learner.loss is not None:
-        yield f"train {learner.name!r}: ambiguity and loss are two constraints: give one"
+    if isinstance(learner, LabelTree):
+        given = [key for key in ("ambiguity", "ambiguity_of", "loss", "speedup") if getattr(learner, key) is not None]
+        if len(given) > 1:
+            yield f"train {learner.name!r}: {' and '.join(given)} are {len(given)} constraints: give one"
     if isinstance(learner, TraceNorm):
         yield from _path_disagreements(learner)
 

@@ -194,17 +194,34 @@ class FlatHash(HashLearner):
     kind: Literal["flat-hash"]
 
 
-class LabelTree(SgdLearner):
-    """Label tree learned with its partition (Deng et al.), efficiency- or accuracy-constrained."""
+class TreeLearner(SgdLearner):
+    """Keys of the trees over classes that are learnt from the data."""
 
-    kind: Literal["label-tree"]
     branching: int | None = Field(
         None, ge=2, description="children per node (Q); default: the `depth`-th root of the classes"
     )
     depth: int | None = Field(
         None, ge=1, description="splits from root to leaf (H); default: 2, or 1 for fewer than 16 classes"
     )
+    beam: int = Field(
+        1, ge=1, description="nodes of a depth that a test row may visit, the most probable first; 1: the paper's walk"
+    )
+    rounds: int = Field(5, ge=1, description="averages in every fit")
+    least_rows: int = Field(20_000, ge=1, description="rows met in one fit at least, by more passes over small nodes")
+    bias: bool = Field(True, description="a constant per child")
+
+
+class LabelTree(TreeLearner):
+    """Label tree learned with its partition (Deng et al.), efficiency- or accuracy-constrained."""
+
+    kind: Literal["label-tree"]
+    speedup: float | None = Field(
+        None, gt=1, description="wanted, of dot products against one-vs-rest: proposes what is not given of the shape"
+    )
     ambiguity: float | None = Field(None, gt=0, le=1, description="cap on the share of classes a child keeps (delta)")
+    ambiguity_of: str | None = Field(
+        None, description="a bengio-tree of the config: the cap is what its root comes to on validation rows"
+    )
     loss: float | None = Field(None, ge=0, lt=1, description="cap on the classification loss (epsilon); instead of it")
     alternations: int = Field(3, ge=1, description="weights and partition in turn (T)")
     initialisation: Literal["kmeans", "random"] = Field("kmeans", description='"random" is the paper\'s')
@@ -212,9 +229,27 @@ class LabelTree(SgdLearner):
         "of-class", description='a child learns from all rows of its classes, or ("routed", the paper) those sent to it'
     )
     runners_up: bool = Field(True, description="spend ambiguity that is left over; false is the paper's")
-    rounds: int = Field(5, ge=1, description="averages in every alternation")
-    least_rows: int = Field(20_000, ge=1, description="rows met in one fit at least, by more passes over small nodes")
-    bias: bool = Field(True, description="a constant per child")
+
+
+class BengioTree(TreeLearner):
+    """Label tree on the confusion of one-vs-rest classifiers, all its weights trained together (Bengio et al.)."""
+
+    kind: Literal["bengio-tree"]
+    ovr_rounds: int = Field(10, ge=1, description="averages of the one-vs-rest classifiers that tell the confusion")
+
+
+class KMeansTree(TreeLearner):
+    """Tree of balanced clusters of class centroids with probabilistic classifiers at its nodes."""
+
+    kind: Literal["kmeans-tree"]
+    speedup: float | None = Field(
+        None, gt=1, description="wanted, of dot products against one-vs-rest: proposes what is not given of the shape"
+    )
+    beam: int = Field(4, ge=1, description="nodes of a depth that a test row may visit, the most probable first")
+    ambiguity: float | None = Field(
+        None, gt=0, le=1, description="share of classes that a child may keep, so that they overlap; default: none do"
+    )
+    trees: int = Field(1, ge=1, le=100, description="with other clusters each; their probabilities are averaged")
 
 
 class TraceNorm(Learner):
@@ -271,7 +306,8 @@ class TraceNorm(Learner):
 
 
 Training = Annotated[
-    OneVsRest | MultiSvm | HieSvm | TreeSvm | Heshing | FlatHash | LabelTree | TraceNorm, Field(discriminator="kind")
+    OneVsRest | MultiSvm | HieSvm | TreeSvm | Heshing | FlatHash | LabelTree | BengioTree | KMeansTree | TraceNorm,
+    Field(discriminator="kind"),
 ]
 
 
@@ -307,6 +343,9 @@ class ReportSection(Section):
 
     title: str = Field("", description="heading of the page; default: the run's name")
     worst_classes: int = Field(20, ge=0, description="rows of the per-class table")
+    rows: list[Annotated[int, Field(ge=0)]] = Field(
+        [], description="test rows, by number, whose way down each tree is shown; default: two right, two wrong"
+    )
 
 
 KINDS: dict[str, type[Section]] = {
@@ -321,5 +360,7 @@ KINDS: dict[str, type[Section]] = {
     "heshing": Heshing,
     "flat-hash": FlatHash,
     "label-tree": LabelTree,
+    "bengio-tree": BengioTree,
+    "kmeans-tree": KMeansTree,
     "trace-norm": TraceNorm,
 }

@@ -1,52 +1,73 @@
-"""Train a label tree: nodes grow over the pool as their parents finish, and end in `model/` of the step."""
+"""Grow a tree: its nodes over the pool as their parents finish; it ends in `model/` of the step."""
 
 from __future__ import annotations
 
+import contextlib
 import time
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from pipeline.config import LabelTree as LabelTreeSection
-from pipeline.dataset import Dataset
+from pipeline.config import needed_models
 from pipeline.node_oracle import Field, grow_tree
 from pipeline.stage import Estimate, Facts, Made, Work
-from pipeline.stages.train import MEGABYTE, TrainStage, check_rows, model_facts, save, saved_bytes
+from pipeline.stages.grow_params import ROOT_AMBIGUITY, tree_params
+from pipeline.stages.train import (
+    MEGABYTE,
+    TRAIN_SECONDS,
+    TrainStage,
+    check_rows,
+    model_facts,
+    save,
+    saved_bytes,
+    train_step,
+)
 from pipeline.stages.tree_size import TreeSize
+from pipeline.store import SOLVED
+from tasks.digest import digest_text
 from tasks.io import Block
 from tasks.sums import FAN_IN
-from tasks.trees.local import judges_per_class
-from tasks.trees.params import LabelTreeParams
-from tasks.trees.place import Ground
+from tasks.trees.place import Ground, write_whole
 from tasks.trees.tree import LabelTree
 
+SECONDS = "SECONDS"
 NODES = "nodes"  # folder of the growing tree, within the step's progress: gone when the step is finished
 ROUTE_BYTES = 12  # of one row at one depth
+NOT_GROWN = {"name", "beam"}  # keys that no node depends on
 
 
-def tree_params(learner: LabelTreeSection, dataset: Dataset) -> LabelTreeParams:
-    """The parameters of a label tree, of the keys of its section, settled. Raises ParamError, TreeShape."""
-    known = {field.name for field in fields(LabelTreeParams)}
-    given = {key: value for key, value in learner.model_dump().items() if key in known}
-    counts = dataset.split_counts
-    judges = judges_per_class(counts["train"], counts["validation"], dataset.n_classes)
-    return LabelTreeParams(**given).settled(dataset.n_classes, judges)
+def grown_alike(learner: LabelTreeSection) -> dict[str, Any]:
+    """What decides a tree: learners in which it is the same grow one."""
+    return {key: value for key, value in learner.model_dump(mode="json").items() if key not in NOT_GROWN}
 
 
 @dataclass(frozen=True)
 class GrowStage(TrainStage):
-    """Train one label tree."""
+    """Grow one tree."""
 
     learner: LabelTreeSection
     chain: tuple[str, ...]
     n_features: int
-    version: ClassVar[int] = 3
+    twins: tuple[str, ...] = ()  # other learners of the config with the same tree: whoever is first grows it
+    version: ClassVar[int] = 4
 
     @classmethod
-    def of(cls, learner: LabelTreeSection, facts: Facts, chain: tuple[str, ...] = ()) -> Self:
+    def of(
+        cls, learner: LabelTreeSection, facts: Facts, chain: tuple[str, ...] = (), twins: tuple[str, ...] = ()
+    ) -> Self:
         """Raises ParamError and TreeShape when a parameter does not fit, NoTrainingRows without training rows."""
         tree_params(learner, facts.dataset)
         check_rows(learner, facts.dataset)
-        return cls(learner, chain, facts.rows[learner.rows].n_features)
+        return cls(learner, chain, facts.rows[learner.rows].n_features, twins)
+
+    def settings(self) -> dict[str, Any]:
+        """The beam is of those who predict."""
+        return {key: value for key, value in self.learner.model_dump(mode="json").items() if key != "beam"}
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (*super().inputs, *(train_step(name) for name in needed_models(self.learner)))
 
     def estimate(self, facts: Facts) -> Estimate:
         dataset, rows = facts.dataset, self.learner.rows
@@ -67,19 +88,22 @@ class GrowStage(TrainStage):
         disk = saved_bytes(self.learner, weights, facts)
         spare = weights + by_blocks + ROUTE_BYTES * n_judged * params.height + MEGABYTE  # growing nodes, routes of rows
         tasks = params.alternations * params.rounds * params.partitions + widest * max(1, params.height - 1)
+        if self.twins:  # the nodes stay until the run has finished
+            disk, spare = disk + spare, 0
         return Estimate(max(task, (FAN_IN + 2) * by_blocks), disk, tasks, spare)
 
     def run(self, work: Work) -> Made:
         started = time.perf_counter()
         dataset = work.dataset
+        nodes = self._nodes_folder(work)
         ground = Ground(
             dataset=dataset.path,
             rows=work.blocks(self.learner.rows)[0].store,
             judges=work.blocks(self.learner.tested_on)[0].store,
-            folder=str(work.folder / "progress" / NODES),
-            params=tree_params(self.learner, dataset),
+            folder=str(nodes),
+            params=tree_params(self.learner, dataset, self._ambiguity(work)),
             seed=work.seed,
-            name=self.learner.name,
+            name=self.learner.kind,
             n_features=self.n_features,
             n_classes=dataset.n_classes,
         )
@@ -87,7 +111,33 @@ class GrowStage(TrainStage):
         tree = grow_tree(ground, field_of(work, self.learner.rows), n_train, work.pool)
         digest = save(self, work, tree, {"operations": tree.facts["operations"]})
         facts = {**model_facts(tree, float(tree.facts["operations"]), n_train), **tree_facts(tree)}
-        return Made(digest, facts, {"seconds": time.perf_counter() - started})
+        seconds = time.perf_counter() - started
+        return Made(digest, facts, {"seconds": seconds, TRAIN_SECONDS: grown_in(nodes, seconds)})
+
+    def _ambiguity(self, work: Work) -> float | None:
+        """That of the root of the tree that the section names."""
+        for name in needed_models(self.learner):
+            return float(work.inputs[train_step(name)].results[ROOT_AMBIGUITY])
+        return None
+
+    def _nodes_folder(self, work: Work) -> Path:
+        """Of the step, or what twins share until the run has finished."""
+        if not self.twins:
+            return work.folder / "progress" / NODES
+        read = [work.inputs[name].digest for name in self.inputs]
+        tree = digest_text(
+            str(self.version), repr(grown_alike(self.learner)), str(work.seed), work.dataset.digest, *read
+        )
+        return work.folder.parent.parent / SOLVED / tree[:12]
+
+
+def grown_in(nodes: Path, seconds: float) -> float:
+    """Seconds that a tree took: those of whoever grew it first, which a file beside its nodes tells the twins."""
+    mark = nodes / SECONDS
+    with contextlib.suppress(OSError, ValueError):
+        return float(mark.read_text("ascii"))
+    write_whole(mark, repr(seconds).encode())
+    return seconds
 
 
 def field_of(work: Work, rows: str) -> Field:

@@ -10,7 +10,7 @@ from pipeline.config import OWN_ROWS, EvaluateSection, Learner, PredictSection
 from pipeline.config import LabelTree as LabelTreeSection
 from pipeline.dataset import Dataset, taxonomy_digest
 from pipeline.stage import CARD_BYTES, FILE_BYTES, Estimate, Facts, Made, Stage, Work
-from pipeline.stages.grow import tree_params
+from pipeline.stages.grow_params import tree_params
 from pipeline.stages.problems import gives_probabilities, kept_bytes, nodes, path_nodes
 from pipeline.stages.train import MEGABYTE, MODEL, inputs_of, train_step
 from pipeline.stages.tree_size import TreeSize
@@ -24,10 +24,12 @@ from tasks.models.selection import TEST, Selection
 from tasks.models.slices import SLICE_CELLS
 from tasks.rows.base import Array
 from tasks.taxonomy import Taxonomy
+from tasks.trees.measures import by_depth
 from tasks.trees.tree import LabelTree
 
 PREDICTIONS = "predictions.parquet"
 PARTS = "parts"
+BY_DEPTH = "by_depth"  # results of the evaluation of a tree
 
 
 def predictions_bytes(learner: Learner, predict: PredictSection, facts: Facts) -> int:
@@ -151,6 +153,8 @@ class EvaluateStage(Stage):
         scores: Scores = work.pool.sum(evaluate_part, parts, work.dataset.n_classes, tree, sets, name=self.name)
         metrics = metrics_of(scores, tree is not None)
         results = {"metrics": metrics, "detail": scores.detail(DETAIL_ROWS)}
+        if scores.local is not None:
+            results |= {BY_DEPTH: by_depth(scores.local)}
         return Made(combine([repr(results)]), results)
 
 

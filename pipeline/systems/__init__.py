@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from pipeline.config import AnyEncoding, LabelTree, PcaEncoding, PqEncoding, RunConfig, TraceNorm, Training
 from pipeline.stage import Asked, Facts, Stage
 from pipeline.stages.codes import CodesStage
 from pipeline.stages.encode import PqStage
-from pipeline.stages.grow import GrowStage
+from pipeline.stages.grow import GrowStage, grown_alike
 from pipeline.stages.pca import PcaStage
 from pipeline.stages.predict import EvaluateStage, PredictStage
 from pipeline.stages.publish import PublishStage
@@ -65,15 +66,15 @@ def _encoding(encoding: AnyEncoding, facts: Facts) -> Stage:
 def _training(learner: Training, config: RunConfig, facts: Facts) -> Stage:
     chain = chain_of(config, learner.tested_on)
     if isinstance(learner, LabelTree):
-        return GrowStage.of(learner, facts, chain)
+        return GrowStage.of(learner, facts, chain, twins_of(learner, config, grown_alike))
     if isinstance(learner, TraceNorm):
-        return TraceNormStage.of(learner, facts, chain, twins_of(learner, config))
+        return TraceNormStage.of(learner, facts, chain, twins_of(learner, config, alike))
     return SgdStage.of(learner, facts, chain)
 
 
-def twins_of(learner: TraceNorm, config: RunConfig) -> tuple[str, ...]:
-    """Other learners of the config that differ from it only in what no solved pair of penalties depends on."""
-    others = [one for one in config.train if isinstance(one, TraceNorm) and one.name != learner.name]
+def twins_of(learner: Any, config: RunConfig, alike: Callable[[Any], dict[str, Any]]) -> tuple[str, ...]:
+    """Other learners of the config that differ from it only in what the work they share does not depend on."""
+    others = [one for one in config.train if one.kind == learner.kind and one.name != learner.name]
     return tuple(one.name for one in others if alike(one) == alike(learner))
 
 

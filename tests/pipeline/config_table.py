@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from pipeline.config import (
+    BengioTree,
     CodesEncoding,
     DataSection,
     Dwta,
@@ -15,6 +16,7 @@ from pipeline.config import (
     EvaluateSection,
     HashLearner,
     Heshing,
+    KMeansTree,
     LabelTree,
     Learner,
     MultiSvm,
@@ -29,6 +31,7 @@ from pipeline.config import (
     SgdLearner,
     TaxonomyLearner,
     TraceNorm,
+    TreeLearner,
     TreeSvm,
     Wta,
 )
@@ -50,7 +53,10 @@ SECTIONS: tuple[tuple[str, tuple[type[Section], ...]], ...] = (
     ("... `tree-svm`", (TreeSvm,)),
     ("... `heshing` `flat-hash`", (HashLearner,)),
     ("... `heshing`", (Heshing,)),
+    ("... `label-tree` `bengio-tree` `kmeans-tree`", (TreeLearner,)),
     ("... `label-tree`", (LabelTree,)),
+    ("... `bengio-tree`", (BengioTree,)),
+    ("... `kmeans-tree`", (KMeansTree,)),
     ("... `trace-norm`", (TraceNorm,)),
     ("`[[retrieve]]`", (RetrieveSection,)),
     ("`[predict]`", (PredictSection,)),
