@@ -125,7 +125,7 @@ def scatter(points: Sequence[Point], scale: Scale, y_label: str, lines: Lines | 
         _reference(axes, lines or Lines())
         axes.set_ylabel(y_label)
         figure.tight_layout()
-        _name_points(axes, points)
+        name_points(axes, points)
         return svg_of(figure)
 
 
@@ -153,7 +153,7 @@ def _name_level(axes: Axes, name: str, level: float) -> None:
     axes.annotate(name, (0.01, level), (0, 3), ha="left", va="bottom", **place)
 
 
-def _name_points(axes: Axes, points: Sequence[Point]) -> None:
+def name_points(axes: Axes, points: Sequence[Point]) -> None:
     """Each name at the first of some places around its point where it covers no other name and no other point."""
     spots = {point: tuple(axes.transData.transform((point.x, point.y)) * 72 / axes.figure.dpi) for point in points}
     taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in spots.values()]

@@ -24,6 +24,8 @@ from pipeline.report.spectrum import spectrum_plot
 from pipeline.report.summary import RunSummary, best_model, known, non_dominated
 from pipeline.report.table import legend, printable
 from pipeline.report.topk import top_k_plot
+from pipeline.report.trees import TreePart, tree_part
+from pipeline.report.trees_curves import speedup_plot
 from tasks.files import beside, disk_room
 
 MOST = 200  # lines of a list that the page shows; the rest is counted
@@ -34,9 +36,10 @@ def write_report(path: str | Path, run: RunSummary) -> list[Path]:
     """Write the page, and `<page>-figures/NAME.csv` beside it; each file whole or not at all. Returns what it wrote."""
     page = Path(path)
     plots = plots_of(run)
+    trees = tree_part(run)
     folder = page.with_name(f"{page.stem}-figures")
-    files = {folder / f"{plot.name}.csv": plot.csv for plot in plots}
-    files[page] = render(run, plots, folder.name)
+    files = {folder / f"{name}.csv": text for name, text in [*((plot.name, plot.csv) for plot in plots), *trees.csvs()]}
+    files[page] = render(run, plots, trees, folder.name)
     for target, text in files.items():
         target.parent.mkdir(parents=True, exist_ok=True)
         spare = beside(target)
@@ -46,7 +49,7 @@ def write_report(path: str | Path, run: RunSummary) -> list[Path]:
     return list(files)
 
 
-def render(run: RunSummary, plots: Sequence[Plot], folder: str) -> str:
+def render(run: RunSummary, plots: Sequence[Plot], trees: TreePart, folder: str) -> str:
     """The HTML text of a run."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
@@ -56,10 +59,6 @@ def render(run: RunSummary, plots: Sequence[Plot], folder: str) -> str:
         lstrip_blocks=True,
         finalize=lambda value: value if isinstance(value, Markup) else _shown(value),
     )
-    figures = [
-        (plot, Markup(scoped(plot.svg, f"f{i}", escape(plot.title), escape(plot.caption))))
-        for i, plot in enumerate(plots)
-    ]
     return environment.get_template(TEMPLATE).render(
         run=run,
         columns=columns_of(run.models.values(), WIDE_COLUMNS),
@@ -67,7 +66,9 @@ def render(run: RunSummary, plots: Sequence[Plot], folder: str) -> str:
         legend=legend(run),
         best=best_model(run.models),
         details=details_of(run),
-        figures=figures,
+        figures=_figures(plots, "f"),
+        trees=trees,
+        partitions=_figures(trees.partitions, "t"),
         paths=path_tables(run),
         folder=folder,
         lists=[
@@ -77,6 +78,14 @@ def render(run: RunSummary, plots: Sequence[Plot], folder: str) -> str:
         ],
         seconds=seconds,
     )
+
+
+def _figures(plots: Sequence[Plot], prefix: str) -> list[tuple[Plot, Markup]]:
+    """Each with its picture, whose ids are its own."""
+    return [
+        (plot, Markup(scoped(plot.svg, f"{prefix}{i}", escape(plot.title), escape(plot.caption))))
+        for i, plot in enumerate(plots)
+    ]
 
 
 def _shown(value: Any) -> Any:
@@ -134,6 +143,7 @@ def plots_of(run: RunSummary) -> list[Plot]:
     held = Scale("learnt numbers held in training", size, 2)
     plots = [
         _scatter(run, "accuracy-cost", "test_ops_per_row", "Accuracy against test cost", cost, lines),
+        speedup_plot(run),
         _scatter(run, "accuracy-bytes", "model_bytes", "Accuracy against size", Scale("parameters", size, 2), flat),
         _scatter(run, "accuracy-held", "training_bytes", "Accuracy against memory of training", held, flat),
         _scatter(run, "accuracy-training", "train_ops_per_row", "Accuracy against training cost", ops, flat),

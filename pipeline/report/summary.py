@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.report.sweeps import Compression, Line, Repeats
+from pipeline.report.trees_order import ClassOrder
 
 Metrics = Mapping[str, float | None]
 
@@ -46,12 +47,15 @@ class RunSummary:
     dataset      facts in the order to show them: {"rows": 36000, "features": 576, ...}
     class_ids, class_names   of all classes; empty when the details name none
     details      per model: worst_classes, confused_pairs, top_k of `Scores.detail()`; of some learners also
-                 spectrum [singular value], path [numbers of a pair of lambdas], history [numbers of an iteration]
+                 spectrum [singular value], path [numbers of a pair of lambdas], history [numbers of an iteration];
+                 of trees what `pipeline.stages.tree_details` says
     notes, warnings, lost    what to know, what is doubtful, what could not be done
     findings     what training has come to that is doubtful: said below the table, too
     lines        models that differ in one number; retrievals  precision and recall per threshold, by name
     repeats      retrievals that differ in the seed at most; tables  of what has no place in that of models
     compressions  models that differ only in being trained or tested on codes
+    class_order  columns of the figures of classes; None: by number
+    beams        names of trees that differ in their beam alone
     left_out     models of the config that were not trained; overrides  values that the command line put over the config
     timings      the steps in order; environment: versions; commands: how to make it again; config: config.toml
     """
@@ -74,6 +78,8 @@ class RunSummary:
     repeats: Sequence[Repeats] = ()
     tables: Sequence[SmallTable] = ()
     compressions: Sequence[Compression] = ()
+    class_order: ClassOrder | None = None
+    beams: Sequence[Sequence[str]] = ()
     overrides: Sequence[str] = ()
     timings: Sequence[StepTiming] = ()
     environment: Mapping[str, str] = field(default_factory=dict)

@@ -112,6 +112,17 @@ def compressions_of(run: RunConfig) -> list[Compression]:
     ]
 
 
+def beams_of(run: RunConfig) -> list[tuple[str, ...]]:
+    """Names of the trees that differ in their beam alone, two at least."""
+    alike: dict[str, list[str]] = {}
+    for learner in run.train:
+        settings = learner.model_dump(mode="json")
+        if settings.pop("beam", None) is not None:
+            settings.pop("name")
+            alike.setdefault(repr(settings), []).append(learner.name)
+    return [tuple(names) for names in alike.values() if len(names) > 1]
+
+
 def _root(rows: str, stand_for: Mapping[str, str]) -> str:
     while rows in stand_for:
         rows = stand_for[rows]

@@ -8,14 +8,15 @@ from typing import Any
 from pipeline.config import RunConfig
 from pipeline.rows_facts import RowsFacts
 from pipeline.stage import Work
-from pipeline.stages.predict import evaluate_step
+from pipeline.stages.predict import BY_DEPTH, evaluate_step
 from pipeline.stages.train import MODEL, PAIR_SECONDS, PATH, train_step
+from pipeline.stages.tree_details import tree_details
 from tasks.models.folder import load_model
 from tasks.models.linear import LinearModel
 from tasks.models.spectrum import singular_values, within_reach
 
 TRAINED = ("spectrum", "path", "history")  # results of a training step that are drawn
-LISTED = ("spectrum", "path", "top_k")  # of them and the others, those that metrics.json has, too
+LISTED = ("spectrum", "path", "top_k", BY_DEPTH)  # of them and the others, those that metrics.json has, too
 SPECTRAL = ("ovr", "msvm", "multinomial")  # kinds with dense weights, a column per class
 WEIGHT_BYTES = 8 * 20  # of a square of the shorter side, while a spectrum is computed
 
@@ -34,6 +35,7 @@ def model_details(config: RunConfig, facts: Mapping[str, RowsFacts], work: Work)
         if evaluate_step(learner.name) in work.inputs:
             for key, rows in work.inputs[evaluate_step(learner.name)].results["detail"].items():
                 found[key] = rows if key == "top_k" else rows[: config.report.worst_classes]
+        found |= tree_details(learner, config, work)
         details[learner.name] = found
     return details
 

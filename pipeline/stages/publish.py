@@ -18,7 +18,8 @@ from pipeline.published import MADE_FROM, METRICS, REPORT
 from pipeline.report.page import write_report
 from pipeline.report.small_tables import small_tables
 from pipeline.report.summary import RunSummary, StepTiming
-from pipeline.report.sweeps import compressions_of, lines_of, repeats_of
+from pipeline.report.sweeps import beams_of, compressions_of, lines_of, repeats_of
+from pipeline.report.trees_order import class_order
 from pipeline.rows_facts import RowsFacts, learnt_bytes, rows_facts
 from pipeline.run_check import published_damage
 from pipeline.stage import NEIGHBOURS, Asked, Estimate, Facts, Made, Stage, Work, encode_step, retrieve_step
@@ -247,6 +248,8 @@ def summary_of(config: RunConfig, work: Work, asked: Asked) -> RunSummary:
             row_bytes(rows, encodings, dataset.block_rows),
         ),
         compressions=compressions_of(config),
+        class_order=class_order(dataset.taxonomy, dataset.n_classes),
+        beams=beams_of(config),
         overrides=asked.overrides,
         timings=timings,
         environment=environment(),

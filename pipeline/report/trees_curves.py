@@ -1,0 +1,85 @@
+"""Accuracy against test speed-up over all trees, those that differ in their beam alone joined by a line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+
+from pipeline.report.csvs import csv_text
+from pipeline.report.figures import (
+    INK,
+    MAIN,
+    OTHER,
+    SETTINGS,
+    Point,
+    Scale,
+    canvas,
+    name_points,
+    svg_of,
+)
+from pipeline.report.numbers import times
+from pipeline.report.plot import Plot
+from pipeline.report.summary import RunSummary, known
+from pipeline.report.table import printable
+from pipeline.report.trees_tables import kind_of, shape_of, tree_models
+
+LOOKS = {  # marker and colour of each kind: told apart without colour, too
+    "ovr": ("*", INK),
+    "label-tree": ("o", MAIN),
+    "bengio-tree": ("^", OTHER),
+    "kmeans-tree": ("s", MAIN),
+    "kmeans-forest": ("D", MAIN),
+    "tree-svm": ("v", OTHER),
+}
+Spot = tuple[float, float]  # speed-up, accuracy in per cent
+
+
+def speedup_plot(run: RunSummary) -> Plot | None:
+    """Every tree, and one-vs-rest where it is among the models; None where no tree was tested."""
+    names = [name for name in run.models if kind_of(run, name) == "ovr"] + tree_models(run)
+    spots = {name: spot for name in names if (spot := _spot(run, name)) is not None}
+    if not any(name in spots for name in tree_models(run)):
+        return None
+    lines = [found for line in run.beams if len(found := [name for name in line if name in spots]) > 1]
+    rows = [
+        (name, kind_of(run, name), shape_of(run.models[name]), known(run.models[name], "beam"), x, y / 100)
+        for name, (x, y) in spots.items()
+    ]
+    caption = "Upper right is better. Speed-up: dot products of one-vs-rest over the tree's own, per test row."
+    caption += " Lines join one tree with several beams." if lines else ""
+    text = csv_text(["model", "kind", "shape", "beam", "speedup", "top1"], rows)
+    svg = _svg({name: kind_of(run, name) for name in spots}, spots, lines)
+    return Plot("trees-speedup", "Accuracy against speed-up", caption, svg, text)
+
+
+def _spot(run: RunSummary, name: str) -> Spot | None:
+    speedup, top1 = known(run.models[name], "speedup"), known(run.models[name], "top1")
+    return None if speedup is None or top1 is None or speedup <= 0 else (speedup, 100 * top1)
+
+
+def _svg(kinds: Mapping[str, str], spots: Mapping[str, Spot], lines: Sequence[Sequence[str]]) -> str:
+    with mpl.rc_context(SETTINGS):
+        figure, axes = canvas(4.4)
+        axes.grid(True, axis="both", alpha=0.5)
+        for line in lines:
+            ordered = sorted(spots[name] for name in line)
+            colour = LOOKS[kinds[line[0]]][1]
+            axes.plot([x for x, _ in ordered], [y for _, y in ordered], "-", color=colour, linewidth=1, zorder=2)
+        for kind in LOOKS:
+            _mark(axes, kind, [spots[name] for name in spots if kinds[name] == kind])
+        Scale("speed-up over one-vs-rest", times).apply(axes)
+        axes.margins(0.18, 0.18)
+        axes.set_ylabel("accuracy, %")
+        axes.legend(fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3)
+        figure.tight_layout()
+        name_points(axes, [Point(printable(name), *spot) for name, spot in spots.items()])
+        return svg_of(figure)
+
+
+def _mark(axes: Axes, kind: str, spots: Sequence[Spot]) -> None:
+    if spots:
+        marker, colour = LOOKS[kind]
+        size = 11 if marker == "*" else 7
+        axes.plot([x for x, _ in spots], [y for _, y in spots], marker, color=colour, markersize=size, label=kind)
