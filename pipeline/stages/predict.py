@@ -11,7 +11,7 @@ from pipeline.config import LabelTree as LabelTreeSection
 from pipeline.dataset import Dataset, taxonomy_digest
 from pipeline.stage import CARD_BYTES, FILE_BYTES, Estimate, Facts, Made, Stage, Work
 from pipeline.stages.grow_params import tree_params
-from pipeline.stages.problems import gives_probabilities, kept_bytes, nodes, path_nodes
+from pipeline.stages.problems import gives_probabilities, held_bytes, kept_bytes, nodes, path_nodes
 from pipeline.stages.train import MEGABYTE, MODEL, inputs_of, train_step
 from pipeline.stages.tree_size import TreeSize
 from tasks.digest import combine
@@ -83,7 +83,7 @@ class PredictStage(Stage):
 
     def estimate(self, facts: Facts) -> Estimate:
         dataset, rows = facts.dataset, self.learner.tested_on
-        model = model_bytes(self.learner, facts)
+        model = held_bytes(self.learner, facts, model_bytes(self.learner, facts))
         scores = 4 * (1024 * facts.rows[rows].row_floats + 3 * min(1024 * nodes(self.learner, facts), SLICE_CELLS))
         task = 3 * facts.rows[rows].block_bytes + 3 * model + scores + 96 * MEGABYTE
         blocks = test_block_count(dataset)

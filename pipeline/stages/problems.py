@@ -21,6 +21,7 @@ from pipeline.config import (
 )
 from pipeline.dataset import Dataset
 from pipeline.stage import Facts
+from tasks.fit.class_ranges import RANGE_BYTES, ClassRange, class_ranges
 from tasks.fit.fit import FitResult
 from tasks.fit.linear import LinearScorer
 from tasks.fit.path_linear import PathScorer
@@ -81,6 +82,23 @@ class Fitted:
             facts = {"operations": result.operations, "ranking": BELOW}
             return TaxonomyTree.of(self.taxonomy).model(parameters["weights"], parameters.get("bias"), facts)
         return LinearModel(parameters["weights"], parameters.get("bias"), kind, gives_probabilities(self.learner))
+
+
+SEPARABLE = ("squared-hinge", "hinge", "logistic")  # losses that learn every class by itself
+
+
+def ranges_of(learner: Learner, n_features: int, n_classes: int) -> list[ClassRange]:
+    """The ranges of classes that a learner is trained by; none for one that is trained as a whole."""
+    if not isinstance(learner, OneVsRest) or learner.loss not in SEPARABLE:
+        return []
+    ranges = class_ranges(n_features, n_classes)
+    return ranges if len(ranges) > 1 else []
+
+
+def held_bytes(learner: Learner, facts: Facts, model: int) -> int:
+    """Of the bytes of a model those that a task holds at once: of one range where there are ranges."""
+    ranges = ranges_of(learner, facts.rows[learner.rows].n_features, facts.dataset.n_classes)
+    return min(model, RANGE_BYTES) if ranges else model
 
 
 BELOW = "the leaf walked to, then the children passed over, from the last split up, each with its score there"

@@ -8,19 +8,25 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from pipeline.class_ranges import fit_ranges
 from pipeline.config import OWN_ROWS, Learner, SgdLearner, TaxonomyLearner
 from pipeline.dataset import Dataset, taxonomy_digest
 from pipeline.oracles import FileCheckpoint, PoolOracle
+from pipeline.rows_facts import RowsFacts
 from pipeline.stage import CARD_BYTES, ENCODER, ROWS_STORE, Estimate, Facts, Made, Stage, Work, encode_step
 from pipeline.stages.problems import (
     Fitted,
     FlatLearner,
     gives_probabilities,
+    held_bytes,
     kept_bytes,
     nodes,
     parameter_bytes,
+    ranges_of,
     taxonomy_of,
 )
+from pipeline.store import PROGRESS
+from tasks.fit.blocks import SAMPLE_BYTES
 from tasks.fit.fit import NoTrainingRows, fit
 from tasks.fit.problem import SgdProblem
 from tasks.fit.sgd import SgdParams
@@ -40,6 +46,7 @@ PATH = "path"  # what a model says of the pairs of penalties that were solved
 TRAIN_SECONDS = "train_seconds"  # measured where other steps did a part of the work: with their time
 PAIR_SECONDS = "pair_seconds"  # measured of a path: of each of its pairs
 MEGABYTE = 1 << 20
+RANGE_COPIES = 5  # of a range's parameters, held at once while it is fitted
 
 
 def train_step(name: str) -> str:
@@ -78,14 +85,20 @@ def inputs_of(learner: Learner, chain: Sequence[str] = ()) -> tuple[str, ...]:
 
 def save(stage: TrainStage, work: Work, model: Model, provenance: dict[str, Any]) -> str:
     """Write the model of a stage's learner into its step; returns the content digest."""
-    learner = stage.learner
+    return write_model(work, stage.learner, stage.chain, model, provenance, work.folder)
+
+
+def write_model(
+    work: Work, learner: Learner, chain: Sequence[str], model: Model, provenance: dict[str, Any], folder: Path
+) -> str:
+    """Write a model, with the encodings of `chain`, to `folder / MODEL`; returns the content digest."""
     return save_model(
-        work.folder / MODEL,
+        folder / MODEL,
         model,
         work.dataset.classes,
         rows=learner.rows,
         test_rows=learner.tested_on,
-        encoders=encoders_of(stage.chain, work),
+        encoders=encoders_of(chain, work),
         provenance={"seed": work.seed, "dataset": work.dataset.digest, **provenance},
     )
 
@@ -162,38 +175,87 @@ class SgdStage(TrainStage):
             named = settings.pop("taxonomy") is not None
             settings |= {"taxonomy": taxonomy_digest(self.taxonomy)} if named else {}
         # Models of this loss once did not say so: what is in run folders from then is made again.
-        return settings | ({"probabilistic": True} if gives_probabilities(self.learner) else {})
+        settings |= {"probabilistic": True} if gives_probabilities(self.learner) else {}
+        ranges = ranges_of(self.learner, self.n_features, self.taxonomy.n_classes)
+        return settings | ({"class_ranges": len(ranges)} if ranges else {})
 
     def estimate(self, facts: Facts) -> Estimate:
-        model = parameter_bytes(self.learner, facts)
-        batch = 4 * 1024 * (facts.rows[self.learner.rows].row_floats + 2 * nodes(self.learner, facts))
-        task = 2 * facts.rows[self.learner.rows].block_bytes + 3 * model + batch + 64 * MEGABYTE
-        adding = (FAN_IN + 2) * model
-        tasks = self.learner.rounds * self.learner.partitions + 1
-        spare = 3 * model + CARD_BYTES  # two checkpoints while one is replaced, and what the tasks are told
-        kept = saved_bytes(self.learner, kept_bytes(self.learner, facts), facts)
-        return Estimate(max(task, adding), kept, tasks, spare)
+        return flat_estimate(self.learner, facts)
 
     def run(self, work: Work) -> Made:
-        started = time.perf_counter()
-        dataset = work.dataset
-        fitted = Fitted(self.learner, self.n_features, self.taxonomy)
-        scorer, loss = fitted.problem(dataset)
-        problem = SgdProblem(
-            scorer, loss, sgd_params(self.learner), work.seed, self.learner.name, SplitTargets(dataset.path)
+        trained = train_flat(work, self.learner, self.chain, self.n_features, self.taxonomy, work.folder)
+        return Made(trained.digest, trained.facts, {"seconds": trained.seconds})
+
+
+def flat_estimate(learner: FlatLearner, facts: Facts) -> Estimate:
+    """Of what `train_flat` does."""
+    rows, model = facts.rows[learner.rows], parameter_bytes(learner, facts)
+    ranges = ranges_of(learner, rows.n_features, facts.dataset.n_classes)
+    kept = saved_bytes(learner, kept_bytes(learner, facts), facts)
+    spare = 3 * model + CARD_BYTES  # two checkpoints while one is replaced, and what the tasks are told
+    if ranges:  # a start, a sum, the model that is added to it, the sum of both, and their mean's temporaries
+        task = (
+            2 * rows.block_bytes
+            + RANGE_COPIES * held_bytes(learner, facts, model)
+            + _batch_bytes(rows, ranges[-1].n_classes)
         )
-        oracle = PoolOracle(work.pool, work.train_blocks(self.learner.rows), self.learner.name)
-        result = fit(problem, oracle, checkpoint=FileCheckpoint(work.folder / "progress"))
+        return Estimate(task, kept, len(ranges) + 1, spare)
+    task = 2 * rows.block_bytes + 3 * model + 4 * 1024 * (rows.row_floats + 2 * nodes(learner, facts)) + 64 * MEGABYTE
+    adding = (FAN_IN + 2) * model
+    return Estimate(max(task, adding), kept, learner.rounds * learner.partitions + 1, spare)
+
+
+def _batch_bytes(rows: RowsFacts, n_classes: int) -> int:
+    """Of the sample on which a step is chosen, and of all its scores."""
+    return SAMPLE_BYTES + 4 * SgdParams().trial_rows * (rows.row_floats + 3 * n_classes) + 64 * MEGABYTE
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A flat model in its folder.
+
+    digest   of the model
+    facts    for the report
+    """
+
+    digest: str
+    facts: dict[str, Any]
+    seconds: float
+
+
+def train_flat(
+    work: Work, learner: FlatLearner, chain: Sequence[str], n_features: int, taxonomy: Taxonomy, folder: Path
+) -> Trained:
+    """Train the learner of one SGD into `folder / MODEL`, continuing from `folder / "progress"`.
+
+    chain     encodings that the model carries, first to last
+    taxonomy  that the learner follows; a flat one where there is none
+    Raises as `fit` does, DiskFull.
+    """
+    started = time.perf_counter()
+    dataset, fitted, progress = work.dataset, Fitted(learner, n_features, taxonomy), folder / PROGRESS
+    scorer, loss = fitted.problem(dataset)
+    problem = SgdProblem(scorer, loss, sgd_params(learner), work.seed, learner.name, SplitTargets(dataset.path))
+    blocks, n_train = work.train_blocks(learner.rows), dataset.split_counts["train"]
+    ranges = ranges_of(learner, n_features, dataset.n_classes)
+    model: Model
+    if ranges:
+        by_ranges = fit_ranges(problem, ranges, blocks, n_train, work.pool, progress)
+        model, result = by_ranges.model, by_ranges.result
+    else:
+        result = fit(problem, PoolOracle(work.pool, blocks, learner.name), checkpoint=FileCheckpoint(progress))
         model = fitted.model(scorer, result)
-        trial = result.trial.as_json()
-        digest = save(self, work, model, {"step": trial["step"], "regularization": trial["regularization"]})
-        facts = model_facts(model, result.operations, dataset.split_counts["train"])
-        if isinstance(scorer, HashedScorer):
-            facts |= sampled_collisions(scorer)
+    trial = result.trial.as_json()
+    provenance = {"step": trial["step"], "regularization": trial["regularization"]}
+    digest = write_model(work, learner, chain, model, provenance, folder)
+    facts = model_facts(model, result.operations, n_train)
+    if isinstance(scorer, HashedScorer):
+        facts |= sampled_collisions(scorer)
+    if ranges:
+        facts["class_ranges"] = len(ranges)
+    else:
         facts["training_bytes"] = sum(values.nbytes for values in result.parameters.values())
-        return Made(
-            digest, {**facts, "trial": trial, "history": result.history}, {"seconds": time.perf_counter() - started}
-        )
+    return Trained(digest, {**facts, "trial": trial, "history": result.history}, time.perf_counter() - started)
 
 
 def saved_bytes(learner: Learner, parameters: int, facts: Facts) -> int:

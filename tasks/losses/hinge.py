@@ -50,8 +50,11 @@ class OneVsRestHinge:
 
     def residuals(self, scores: Array, labels: Array) -> tuple[float, Array]:
         """See `Loss.residuals`; labels (n_rows,) int32 are outputs, or < 0 for a row of no class."""
+        return self.weighted(scores, labels, row_weights(labels, self.class_weight))
+
+    def weighted(self, scores: Array, labels: Array, weights: Array) -> tuple[float, Array]:
+        """See `SeparableLoss.weighted`."""
         out = np.empty_like(scores)
-        weights = row_weights(labels, self.class_weight)
         return hinge_rows(scores, labels, weights, float(self.positive_weight), self.squared, out), out
 
     @property

@@ -14,6 +14,7 @@ from tasks.digest import combine, digest_arrays, digest_text
 from tasks.models.base import Model
 from tasks.models.encoder import Encoder
 from tasks.models.errors import ModelFormat
+from tasks.models.mapped import release
 from tasks.models.sums import HEADER, WEIGHTS
 from tasks.models.tensors import refuse_unsafe_name, shapes_of
 from tasks.rows.base import Array
@@ -55,6 +56,7 @@ def content_digest(header: Mapping[str, Any], tensors: Mapping[str, Array], *tex
     parts = [digest_text(json_text(content)), *(digest_text(*text) for text in texts)]
     for name in sorted(tensors):
         parts += [digest_text(name), digest_arrays(tensors[name])]
+        release(tensors[name])
     return combine(parts)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from tasks.models.errors import ModelFormat
 
 MODELS = {
-    "ovr": "tasks.models.linear:LinearModel",
+    "ovr": "tasks.models.class_ranges:OvrModels",
     "msvm": "tasks.models.linear:LinearModel",
     "hie-svm": "tasks.models.linear:LinearModel",
     "multinomial": "tasks.models.linear:LinearModel",
