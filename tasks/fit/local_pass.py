@@ -13,7 +13,7 @@ from tasks.fit.average import ModelSum
 from tasks.fit.linear import LinearScorer
 from tasks.fit.problem import SgdProblem
 from tasks.fit.scorer import Parameters
-from tasks.fit.sgd import ScaledParameters, descend
+from tasks.fit.sgd import Fused, ScaledParameters, descend
 from tasks.rows.base import Array, Rows
 from tasks.seeds import stream
 
@@ -83,7 +83,10 @@ def _chunk_steps(
         steps, curvature = np.full(count, step), 0.0  # the plain algorithm, as published
     else:
         steps, curvature = falling_steps(step, begin, end, count), problem.loss.curvature
-    where = chunk.index[order]
+    where, centre = chunk.index[order], problem.settled().centre
+    if isinstance(problem.scorer, Fused):
+        common = labels, where, steps, batch, problem.decay, centre
+        return problem.scorer.descend(problem.loss, state, chunk.rows, *common)
     return descend(
         problem.scorer,
         problem.loss,
@@ -95,7 +98,7 @@ def _chunk_steps(
         batch,
         problem.decay,
         curvature,
-        problem.settled().centre,
+        centre,
     )
 
 

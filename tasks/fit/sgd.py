@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import isfinite
-from typing import Literal
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -74,6 +74,30 @@ class ScaledParameters:
             values *= values.dtype.type(self.scale)
         self.scale = 1.0
         return self.values
+
+
+@runtime_checkable
+class Fused(Protocol):
+    """A scorer that knows its loss: a row need not meet all outputs to know which of them it moves."""
+
+    def descend(
+        self,
+        loss: Loss,
+        state: ScaledParameters,
+        rows: Rows,
+        labels: Array,
+        order: Array,
+        steps: Array,
+        batch: int,
+        decay: float,
+        centre: Array | None = None,
+    ) -> float:
+        """What `descend` does with this scorer, for a loss without curvature."""
+        ...
+
+    def sum_of_losses(self, loss: Loss, parameters: Parameters, rows: Rows, labels: Array) -> float:
+        """Over rows, labels (n_rows,) int32."""
+        ...
 
 
 def descend(

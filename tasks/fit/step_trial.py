@@ -13,7 +13,7 @@ from tasks.fit.linear import LinearScorer
 from tasks.fit.local_pass import Chunk, centred, local_passes
 from tasks.fit.problem import SgdProblem, StepTrial
 from tasks.fit.scorer import Parameters
-from tasks.fit.sgd import AUTO, MOST_PASSES, SgdParams
+from tasks.fit.sgd import AUTO, MOST_PASSES, Fused, SgdParams
 from tasks.hashing.heshing import HashedScorer
 from tasks.rows import Dense
 from tasks.rows.base import Array, Rows
@@ -58,8 +58,7 @@ def _before_trial(chunks: Sequence[Chunk], problem: SgdProblem, n_rows: int) -> 
     params, rows = problem.params, sum(chunk.index.size for chunk in chunks)
     norm, centre = _norm_and_centre(chunks, problem)
     seen = norm * problem.scorer.squared_scale
-    zeros = ((np.zeros((chunk.index.size, problem.scorer.n_outputs), np.float32), chunk.labels) for chunk in chunks)
-    blank_loss = sum(problem.loss.residuals(scores, labels)[0] for scores, labels in zeros) / max(rows, 1)
+    blank_loss = _blank_loss(chunks, problem) / max(rows, 1)
     return StepTrial(
         step=1.0 / seen if params.step == AUTO else float(params.step),
         regularization=_regularization(problem, seen, n_rows),
@@ -137,10 +136,24 @@ def objective(chunks: Sequence[Chunk], parameters: Parameters, problem: SgdProbl
     """Mean loss + penalty of a model on rows in memory."""
     loss, rows = 0.0, 0
     for chunk in chunks:
-        scores = problem.scorer.scores(parameters, chunk.rows.take(chunk.index))
-        loss += problem.loss.residuals(scores, chunk.labels)[0]
+        loss += _sum_of_losses(problem, parameters, chunk.rows.take(chunk.index), chunk.labels)
         rows += chunk.index.size
     return loss / max(rows, 1) + penalty(parameters, problem)
+
+
+def _sum_of_losses(problem: SgdProblem, parameters: Parameters, rows: Rows, labels: Array) -> float:
+    if isinstance(problem.scorer, Fused):
+        return problem.scorer.sum_of_losses(problem.loss, parameters, rows, labels)
+    return problem.loss.residuals(problem.scorer.scores(parameters, rows), labels)[0]
+
+
+def _blank_loss(chunks: Sequence[Chunk], problem: SgdProblem) -> float:
+    """Sum of the losses of scores that are all 0."""
+    if isinstance(problem.scorer, Fused):
+        blank = problem.scorer.initial(np.float32)
+        return sum(_sum_of_losses(problem, blank, chunk.rows.take(chunk.index), chunk.labels) for chunk in chunks)
+    zeros = ((np.zeros((chunk.index.size, problem.scorer.n_outputs), np.float32), chunk.labels) for chunk in chunks)
+    return sum(problem.loss.residuals(scores, labels)[0] for scores, labels in zeros)
 
 
 def penalty(parameters: Parameters, problem: SgdProblem) -> float:

@@ -1,0 +1,139 @@
+"""Spectral clustering of classes by their affinity (Ng, Jordan and Weiss 2002), for the tree of Bengio et al. 2010.
+
+With affinity A (no diagonal), degrees d = A 1, the rows of the leading Q eigenvectors of D^-1/2 A D^-1/2 are scaled to
+length 1 and grouped by k-means. Confusions of few rows make a graph of many small components, each with an eigenvector
+of eigenvalue 1 to itself; so every pair of classes gets a little affinity, SMOOTHING times the mean degree over all
+(Amini et al. 2013, the regularised Laplacian): what is grouped are then large parts, not the stragglers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh
+from scipy.sparse import csr_array
+from scipy.sparse.linalg import LinearOperator, eigsh
+
+from tasks.rows.base import Array
+
+SMOOTHING = 0.1  # of the mean degree, spread over all pairs
+DENSE = 1500  # classes up to which all eigenvectors come of a dense matrix
+RESTARTS = 10  # of k-means; the best is taken
+ITERATIONS = 50
+TOLERANCE = 1e-8  # of eigenvalues, for the sparse solver
+
+
+def spectral_groups(affinity: csr_array[Any], n_groups: int, rng: np.random.Generator) -> Array:
+    """Disjoint groups of classes, none of them empty: (n_classes,) int64 in [0, n_groups).
+
+    affinity  (n_classes, n_classes) symmetric, no diagonal, n_classes >= n_groups
+    A class without affinity to any goes to the group with the fewest classes, in ascending order, ties to the lower.
+    Groups are numbered by their lowest class.
+    """
+    n_classes = affinity.shape[0]
+    degrees = np.asarray(affinity.sum(axis=1))
+    related = np.flatnonzero(degrees > 0)
+    groups = np.full(n_classes, -1, np.int64)
+    if related.size <= n_groups:
+        groups[related] = np.arange(related.size)
+    else:
+        points = embedding(affinity[related][:, related], n_groups, rng)
+        groups[related] = kmeans(points, n_groups, rng)
+    held = np.bincount(groups[related], minlength=n_groups)
+    for c in np.flatnonzero(degrees <= 0):
+        groups[c] = int(held.argmin())
+        held[groups[c]] += 1
+    return by_lowest(groups)
+
+
+def by_lowest(groups: Array) -> Array:
+    """The same groups, numbered in the order of their first member."""
+    _, first, place = np.unique(groups, return_index=True, return_inverse=True)
+    rank = np.empty(first.size, np.int64)
+    rank[np.argsort(first)] = np.arange(first.size)
+    return np.asarray(rank[place])
+
+
+def embedding(affinity: csr_array[Any], n_vectors: int, rng: np.random.Generator) -> Array:
+    """Rows of length 1 of the leading eigenvectors of the smoothed, normalised affinity: (n, n_vectors) float64.
+
+    affinity  (n, n) symmetric, every row with a positive sum
+    """
+    n = affinity.shape[0]
+    degrees = np.asarray(affinity.sum(axis=1))
+    spread = SMOOTHING * float(degrees.mean()) / n
+    scale = 1.0 / np.sqrt(degrees + spread * n)
+    scaled = (affinity * scale[None, :] * scale[:, None]).tocsr()
+    if n <= DENSE or n_vectors >= n // 2:
+        matrix = scaled.toarray() + spread * np.outer(scale, scale)
+        _, vectors = eigh(matrix, subset_by_index=[n - n_vectors, n - 1])
+    else:
+
+        def product(x: Array) -> Array:
+            flat = x.ravel()
+            return np.asarray(scaled @ flat + spread * scale * (scale @ flat))
+
+        operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
+        _, vectors = eigsh(operator, k=n_vectors, which="LA", v0=rng.standard_normal(n), tol=TOLERANCE)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0))
+
+
+def kmeans(points: Array, n_groups: int, rng: np.random.Generator) -> Array:
+    """Plain k-means, the best of RESTARTS from k-means++ centres: (n_points,) int64, every group with a point.
+
+    points  (n_points, width) float64, n_points >= n_groups
+    A group that stays empty takes the point farthest from its centre among groups with several; ties go to the lower.
+    """
+    best, least = np.zeros(len(points), np.int64), np.inf
+    for _ in range(RESTARTS):
+        groups, inertia = _lloyd(points, _spread(points, n_groups, rng))
+        if inertia < least:
+            best, least = groups, inertia
+    return best
+
+
+def _spread(points: Array, n_groups: int, rng: np.random.Generator) -> Array:
+    """Centres by k-means++ (n_groups, width)."""
+    chosen = [int(rng.integers(len(points)))]
+    nearest = _distances(points, points[chosen])[:, 0]
+    while len(chosen) < n_groups:
+        nearest[chosen] = 0.0
+        total = nearest.sum()
+        free = np.setdiff1d(np.arange(len(points)), chosen)
+        weights = nearest[free] / total if total > 0 else np.full(free.size, 1.0 / free.size)
+        chosen.append(int(rng.choice(free, p=weights / weights.sum())))
+        nearest = np.minimum(nearest, _distances(points, points[chosen[-1:]])[:, 0])
+    return points[chosen].copy()
+
+
+def _lloyd(points: Array, centres: Array) -> tuple[Array, float]:
+    groups = np.full(len(points), -1, np.int64)
+    for _ in range(ITERATIONS):
+        before, distances = groups, _distances(points, centres)
+        groups = _refilled(distances.argmin(axis=1), distances, len(centres))
+        if (groups == before).all():
+            break
+        sums = np.zeros_like(centres)
+        np.add.at(sums, groups, points)
+        centres = sums / np.bincount(groups, minlength=len(centres))[:, None]
+    return groups, float(((points - centres[groups]) ** 2).sum())
+
+
+def _refilled(groups: Array, distances: Array, n_groups: int) -> Array:
+    """The same groups with a point in each; distances (n_points, n_groups)."""
+    held = np.bincount(groups, minlength=n_groups)
+    own = distances[np.arange(len(groups)), groups]
+    for empty in np.flatnonzero(held == 0):
+        movable = np.where(held[groups] > 1, own, -1.0)
+        point = int(movable.argmax())
+        held[groups[point]] -= 1
+        groups[point], held[empty], own[point] = empty, 1, 0.0
+    return groups
+
+
+def _distances(points: Array, centres: Array) -> Array:
+    """(n_points, n_centres) squared."""
+    squares = (points**2).sum(axis=1)[:, None] + (centres**2).sum(axis=1)[None, :]
+    return np.asarray(np.maximum(squares - 2.0 * (points @ centres.T), 0.0))
