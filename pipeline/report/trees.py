@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from pipeline.report.plot import Plot
 from pipeline.report.summary import RunSummary
 from pipeline.report.trees_partition import partition_plots
-from pipeline.report.trees_tables import TreeTable, tree_tables
+from pipeline.report.trees_tables import TreeTable, tree_details, tree_tables
 from pipeline.report.trees_walks import TreeWalks, walks_csv, walks_of
 
 WALKS_NOTE = (
     "From the root down: some classes of every label set that the row came to, its own marked. Score: of the child "
-    "that it went to; ahead: by how much of the best of the others, or behind, where a wider beam has looked at several."
+    "that it went to; ahead: by how much of the best of the others, or behind, where a wider beam looked at several."
 )
+
+MOST_MISSING = 5  # rows that were asked for in vain that are named
 
 
 @dataclass(frozen=True)
@@ -25,8 +27,7 @@ class TreePart:
     partitions: Sequence[Plot]
     walks: Sequence[TreeWalks]
     walks_text: str | None  # all steps of all walks as CSV
-
-    walks_note: str = WALKS_NOTE
+    walks_note: str
 
     def __bool__(self) -> bool:
         return bool(self.tables or self.partitions or self.walks)
@@ -41,4 +42,8 @@ class TreePart:
 
 def tree_part(run: RunSummary) -> TreePart:
     """All that a run's trees allow."""
-    return TreePart(tree_tables(run), partition_plots(run), walks_of(run), walks_csv(run))
+    missing = sorted({row for tree in tree_details(run).values() for row in tree.get("not_found", ())})
+    note = WALKS_NOTE + "".join(
+        f" Asked for, but no test row has the number {row:,}." for row in missing[:MOST_MISSING]
+    )
+    return TreePart(tree_tables(run), partition_plots(run), walks_of(run), walks_csv(run), note)

@@ -37,10 +37,11 @@ Spot = tuple[float, float]  # speed-up, accuracy in per cent
 
 
 def speedup_plot(run: RunSummary) -> Plot | None:
-    """Every tree, and one-vs-rest where it is among the models; None where no tree was tested."""
+    """Every tree, and one-vs-rest where it is among the models; None for less than two trees, which are points of the
+    figure of accuracy against test cost anyway."""
     names = [name for name in run.models if kind_of(run, name) == "ovr"] + tree_models(run)
     spots = {name: spot for name in names if (spot := _spot(run, name)) is not None}
-    if not any(name in spots for name in tree_models(run)):
+    if sum(name in spots for name in tree_models(run)) < 2:
         return None
     lines = [found for line in run.beams if len(found := [name for name in line if name in spots]) > 1]
     rows = [

@@ -103,15 +103,23 @@ def class_name(run: RunSummary, number: int) -> str:
     return name or (run.class_ids[number] if number < len(run.class_ids) else f"class {number}")
 
 
-KEYS = ("depth", "node", "classes", "score", "ahead", "holds")
+KEYS = ("depth", "node", "classes", "score", "ahead")
 
 
 def walks_csv(run: RunSummary) -> str | None:
     """All steps of all walks; None without any."""
     lines = [
-        (name, one["row"], one["why"], one["label"], one["answer"], *(step.get(key) for key in KEYS))
+        (
+            name,
+            one["row"],
+            one["why"],
+            one["label"],
+            one["answer"],
+            *(step.get(key) for key in KEYS),
+            int(step["holds"]),
+        )
         for name, tree in tree_details(run).items()
         for one in tree.get("walks") or ()
         for step in one["steps"]
     ]
-    return csv_text(["model", "row", "why", "label", "answer", *KEYS], lines) if lines else None
+    return csv_text(["model", "row", "why", "label", "answer", *KEYS, "holds"], lines) if lines else None

@@ -164,6 +164,7 @@ def test_figures_are_also_csv(page_path: Path) -> None:
         "flat-error",
         "hierarchical-error",
         "timings",
+        "trees-costs",
     }
     rows = list(csv.DictReader(io.StringIO((folder / "accuracy-cost.csv").read_text("utf-8"))))
     assert [row["model"] for row in rows] == ["ovr", "tree", EVIL[0]]
