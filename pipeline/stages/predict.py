@@ -152,7 +152,7 @@ class EvaluateStage(Stage):
         sets = label_sets(str(work.folders[train_step(self.learner.name)] / MODEL))
         scores: Scores = work.pool.sum(evaluate_part, parts, work.dataset.n_classes, tree, sets, name=self.name)
         metrics = metrics_of(scores, tree is not None)
-        results = {"metrics": metrics, "detail": scores.detail(DETAIL_ROWS)}
+        results: dict[str, Any] = {"metrics": metrics, "detail": scores.detail(DETAIL_ROWS)}
         if scores.local is not None:
             results |= {BY_DEPTH: by_depth(scores.local)}
         return Made(combine([repr(results)]), results)
