@@ -11,7 +11,7 @@ import numpy as np
 from pipeline.oracles import FileCheckpoint
 from pipeline.pool import Pool
 from tasks.fit.average import ModelSum
-from tasks.fit.blocks import make_partitions
+from tasks.fit.blocks import Partition, make_partitions
 from tasks.fit.fit import FitResult, fit
 from tasks.fit.problem import SgdProblem, StepTrial
 from tasks.fit.scorer import Parameters
@@ -37,6 +37,7 @@ from tasks.trees.place import Ground, Summary, classes_at, finished, read_grown,
 from tasks.trees.tree import LabelTree, Path
 
 Log = Callable[[str], None]
+SUM_PARTS = 16  # parts of a sum over blocks, each a task; part of the result's definition
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,14 @@ class Field:
 
     train: Sequence[Block]
     judged: Sequence[Block]
+
+    def train_parts(self) -> list[Partition]:
+        """Runs of them, for sums that are as large as the classes are many."""
+        return make_partitions(self.train, SUM_PARTS)
+
+    def judged_parts(self) -> list[Partition]:
+        """See `train_parts`."""
+        return make_partitions(self.judged, SUM_PARTS)
 
 
 class PoolNode:
@@ -59,7 +68,7 @@ class PoolNode:
         self.classes = classes_at(node.ground, node.path)
         self.n_features = node.ground.n_features
         self.features = np.arange(self.n_features, dtype=np.int32) if facts_of(node.ground.rows).body == "csr" else None
-        counts = pool.sum(node_class_counts, field.judged, node, name=f"classes_{self.label}")
+        counts = pool.sum(node_class_counts, field.judged_parts(), node, name=f"classes_{self.label}")
         self.balance = Balance.of(*counts)
 
     def learn(self, children: Array, start: Parameters | None, alternation: int) -> FitResult:
@@ -72,20 +81,25 @@ class PoolNode:
     def counts(self, weights: Parameters) -> Array:
         """See `Node.counts`."""
         total = self.pool.sum(
-            node_counts, self.field.judged, self.node, weights, self.balance.without, name=f"count_{self.label}"
+            node_counts, self.field.judged_parts(), self.node, weights, self.balance.without, name=f"count_{self.label}"
         )
         return self.balance.weigh(total)
 
     def runners_up(self, weights: Parameters) -> Array:
         """See `Node.runners_up`."""
         total: Array = self.pool.sum(
-            node_runners_up, self.field.judged, self.node, weights, self.balance.without, name=f"second_{self.label}"
+            node_runners_up,
+            self.field.judged_parts(),
+            self.node,
+            weights,
+            self.balance.without,
+            name=f"second_{self.label}",
         )
         return total
 
     def centroids(self) -> Array:
         """See `Node.centroids`."""
-        sums = self.pool.sum(node_centroids, self.field.train, self.node, name=f"centroids_{self.label}")
+        sums = self.pool.sum(node_centroids, self.field.train_parts(), self.node, name=f"centroids_{self.label}")
         means: Array = sums.means()
         return means
 

@@ -326,6 +326,7 @@ class DaskPool(PoolBase):
                     add_outcomes,
                     [[level[i] for i in group] for group in groups(len(level))],
                     key=[f"add_{name}-{self._token}{next(self._numbers):06d}" for _ in groups(len(level))],
+                    priority=1,  # before further parts, so that few of them are held
                     pure=False,
                 )
             )

@@ -90,7 +90,8 @@ class GrowStage(TrainStage):
         tasks = params.alternations * params.rounds * params.partitions + widest * max(1, params.height - 1)
         if self.twins:  # the nodes stay until the run has finished
             disk, spare = disk + spare, 0
-        return Estimate(max(task, (FAN_IN + 2) * by_blocks), disk, tasks, spare)
+        adding = (FAN_IN + 2) * max(by_blocks, size.sums_bytes(row_bytes))
+        return Estimate(max(task, adding), disk, tasks, spare)
 
     def run(self, work: Work) -> Made:
         started = time.perf_counter()

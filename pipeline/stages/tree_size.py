@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from pipeline.config import LabelTree as LabelTreeSection
 from pipeline.stage import Facts
+from tasks.trees.balance import WIDEST
 from tasks.trees.params import LabelTreeParams
 from tasks.trees.weights import entry_dtype
 
@@ -79,6 +80,12 @@ class TreeSize:
             return 0
         depths = 1 if self.params.trained_whole((0,), rows, row_bytes) else self.params.height
         return VALUE_BYTES * (self.n_features + 1) * self.widest_children(depths)
+
+    def sums_bytes(self, row_bytes: float) -> int:
+        """The largest sum over classes of a node that is trained by blocks: centroids, or rows by child and class."""
+        if not self.blocks_bytes(row_bytes):
+            return 0
+        return 8 * self.n_classes * max(self.widest_children(), min(self.n_features, WIDEST))
 
     def _uneven(self, depth: int) -> float:
         """The share of the largest node at a depth."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+from typing import Any
 
 import numpy as np
 
@@ -155,17 +158,31 @@ def node_sgd(
     return sgd_partition(partition, parameters, problem, round_index)
 
 
-def node_class_counts(block: Block, node: WideNode) -> Array:
-    """(2, K) int64: training and validation rows of each class at the node in one block."""
-    n_classes = classes_at(node.ground, node.path).size
-    return np.stack([np.bincount(node.columns(part, block)[1], minlength=n_classes) for part in PARTS])
+def over(part: Partition, one: Callable[[Block], Any]) -> Any:
+    """The sum of what a partition's blocks give, in their order: sums over classes are too large for one a block."""
+    return reduce(add, (one(block) for block in part.blocks))
 
 
-def node_centroids(block: Block, node: WideNode) -> ClassSums:
-    """Sums of training rows by class in one block."""
-    offset, column = node.columns(TRAIN, block)
+def node_class_counts(part: Partition, node: WideNode) -> Array:
+    """(2, K) int64: training and validation rows of each class at the node."""
     n_classes = classes_at(node.ground, node.path).size
-    return class_sums(read_rows(block).take(offset), column, n_classes, node.ground.seed)
+
+    def one(block: Block) -> Array:
+        return np.stack([np.bincount(node.columns(which, block)[1], minlength=n_classes) for which in PARTS])
+
+    return np.asarray(over(part, one))
+
+
+def node_centroids(part: Partition, node: WideNode) -> ClassSums:
+    """Sums of training rows by class."""
+    n_classes = classes_at(node.ground, node.path).size
+
+    def one(block: Block) -> ClassSums:
+        offset, column = node.columns(TRAIN, block)
+        return class_sums(read_rows(block).take(offset), column, n_classes, node.ground.seed)
+
+    found: ClassSums = over(part, one)
+    return found
 
 
 def judging(block: Block, node: WideNode, without: Array) -> Iterator[tuple[Rows, Array]]:
@@ -178,20 +195,23 @@ def judging(block: Block, node: WideNode, without: Array) -> Iterator[tuple[Rows
             yield read_rows(node.ground.source(block, part)).take(offset), column
 
 
-def node_counts(block: Block, node: WideNode, weights: Parameters, without: Array) -> Array:
-    """(Q, K) int64: where the judging rows of one block go."""
+def node_counts(part: Partition, node: WideNode, weights: Parameters, without: Array) -> Array:
+    """(Q, K) int64: where the judging rows go."""
     total = np.zeros((weights["weights"].shape[1], without.size), np.int64)
-    for rows, columns in judging(block, node, without):
-        total += count_routes(rows, weights, columns, without.size)
+    for block in part.blocks:
+        for rows, columns in judging(block, node, without):
+            total += count_routes(rows, weights, columns, without.size)
     return total
 
 
-def node_runners_up(block: Block, node: WideNode, weights: Parameters, without: Array) -> Array:
-    """(Q, K) int64: one block's share of `Node.runners_up`."""
-    offset, column = node.columns(TRAIN, block)
-    total = count_runners_up(read_rows(block).take(offset), weights, column, without.size, first_too=True)
-    for rows, columns in judging(block, node, without):
-        total += count_runners_up(rows, weights, columns, without.size)
+def node_runners_up(part: Partition, node: WideNode, weights: Parameters, without: Array) -> Array:
+    """(Q, K) int64: a partition's share of `Node.runners_up`."""
+    total = np.zeros((weights["weights"].shape[1], without.size), np.int64)
+    for block in part.blocks:
+        offset, column = node.columns(TRAIN, block)
+        total += count_runners_up(read_rows(block).take(offset), weights, column, without.size, first_too=True)
+        for rows, columns in judging(block, node, without):
+            total += count_runners_up(rows, weights, columns, without.size)
     return total
 
 

@@ -1,10 +1,10 @@
 """Where a tree grows: which rows a node has, found in its parent's routes; never copied down the tree.
 
-A node's folder holds its split (`classes`, `children`, `bias`, `weights`; of sparse weights also `columns`, `starts`,
-`entries`), its routes in one or more pieces, and `DONE.json`, written last. A piece lists the rows that the children
-get, sorted by child, then part, block and offset: `routes-NAME` (n, 3) int32 = block, offset in it, class;
-`starts-NAME` (2 Q + 1,) int64 = where each child's training rows and validation rows begin. A node trained whole writes
-one piece, a node trained by blocks one per block.
+A node's folder holds its split (`classes`, `children`, `bias`, `scale`, `weights`; of weights on few features also
+`columns`, of sparse ones `starts` and `entries` too), its routes in one or more pieces, and `DONE.json`, written last.
+A piece lists the rows that the children get, sorted by child, then part, block and offset: `routes-NAME` (n, 3) int32 =
+block, offset in it, class; `starts-NAME` (2 Q + 1,) int64 = where each child's training rows and validation rows begin.
+A node trained whole writes one piece, a node trained by blocks one per block.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tasks.trees.label_tree import Grown
 from tasks.trees.local import node_name
 from tasks.trees.params import LabelTreeParams
 from tasks.trees.tree import Path, Split
-from tasks.trees.weights import SparseWeights
+from tasks.trees.weights import ActiveWeights, AnyWeights, SparseWeights
 
 DONE = "DONE.json"
 WHOLE = "all"  # name of the one piece of a node that was trained whole
@@ -161,20 +161,24 @@ def split_arrays(split: Split) -> dict[str, Array]:
     """What is written of a split, by name."""
     weights = split.weights
     arrays = {"classes": split.classes, "children": split.children, "bias": split.bias}
+    arrays["scale"] = np.array([split.scale], np.float32)
     if isinstance(weights, SparseWeights):
         return arrays | {"weights": weights.values} | {name: getattr(weights, name) for name in SPARSE}
+    if isinstance(weights, ActiveWeights):
+        return arrays | {"weights": weights.matrix, "columns": weights.columns}
     return arrays | {"weights": weights}
 
 
 def read_split_of(folder: Folder, names: Sequence[str], n_features: int) -> Split:
     """The split of a node folder that holds the arrays `names`."""
     arrays = {name: _read(folder, name) for name in names}
-    values = arrays.pop("weights")
-    if not set(SPARSE) <= set(arrays):
-        return Split(weights=values, **arrays)
+    weights: AnyWeights = arrays["weights"]
     shape = (n_features, len(arrays["children"]))
-    weights = SparseWeights(values=values, shape=shape, **{name: arrays.pop(name) for name in SPARSE})
-    return Split(weights=weights, **arrays)
+    if set(SPARSE) <= set(arrays):
+        weights = SparseWeights(values=arrays["weights"], shape=shape, **{name: arrays[name] for name in SPARSE})
+    elif "columns" in arrays:
+        weights = ActiveWeights(arrays["columns"], arrays["weights"], shape)
+    return Split(arrays["classes"], arrays["children"], weights, arrays["bias"], float(arrays["scale"][0]))
 
 
 def write_done(ground: Ground, path: Path, grown: Grown, piece_digests: Mapping[str, str], routed: Array) -> Summary:
