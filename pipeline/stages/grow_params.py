@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from pipeline.config import LabelTree
+from pipeline.config import LabelTree, TreeLearner
 from pipeline.dataset import Dataset
 from tasks.trees.local import judges_per_class
 from tasks.trees.params import LabelTreeParams, TreeShape
@@ -29,6 +29,13 @@ def tree_params(learner: LabelTree, dataset: Dataset, ambiguity: float | None = 
     counts = dataset.split_counts
     judges = judges_per_class(counts["train"], counts["validation"], dataset.n_classes)
     return LabelTreeParams(**given).settled(dataset.n_classes, judges)
+
+
+def tree_height(learner: TreeLearner, dataset: Dataset) -> int:
+    """Splits from the root to the deepest leaf, at most. Raises ParamError, TreeShape."""
+    if isinstance(learner, LabelTree):
+        return tree_params(learner, dataset).height
+    return LabelTreeParams(branching=learner.branching, depth=learner.depth).settled(dataset.n_classes).height
 
 
 def _expected(learner: LabelTree, n_classes: int) -> float:

@@ -6,11 +6,11 @@ import time
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from pipeline.config import OWN_ROWS, EvaluateSection, Learner, PredictSection
+from pipeline.config import OWN_ROWS, EvaluateSection, Learner, PredictSection, TreeLearner
 from pipeline.config import LabelTree as LabelTreeSection
 from pipeline.dataset import Dataset, taxonomy_digest
 from pipeline.stage import CARD_BYTES, FILE_BYTES, Estimate, Facts, Made, Stage, Work
-from pipeline.stages.grow_params import tree_params
+from pipeline.stages.grow_params import tree_height, tree_params
 from pipeline.stages.problems import gives_probabilities, held_bytes, kept_bytes, nodes, path_nodes
 from pipeline.stages.train import MEGABYTE, MODEL, inputs_of, train_step
 from pipeline.stages.tree_size import TreeSize
@@ -35,10 +35,7 @@ BY_DEPTH = "by_depth"  # results of the evaluation of a tree
 def predictions_bytes(learner: Learner, predict: PredictSection, facts: Facts) -> int:
     """Bytes of the predictions of all test rows, at most."""
     dataset = facts.dataset
-    if isinstance(learner, LabelTreeSection):
-        walked = tree_params(learner, dataset).height + 1
-    else:
-        walked = path_nodes(learner, facts)
+    walked = tree_height(learner, dataset) + 1 if isinstance(learner, TreeLearner) else path_nodes(learner, facts)
     path = 4 * walked + 4 if walked else 0
     top = min(predict.top, dataset.n_classes)
     row = 20 + 8 * top + path + (4 * top + 5 if gives_probabilities(learner) else 0)
@@ -71,7 +68,13 @@ class PredictStage(Stage):
         return predict_step(self.learner.name)
 
     def settings(self) -> dict[str, Any]:
-        return {"top": self.predict.top, "test_rows": self.learner.tested_on}
+        beam = {} if self.beam is None else {"beam": self.beam}
+        return {"top": self.predict.top, "test_rows": self.learner.tested_on, **beam}
+
+    @property
+    def beam(self) -> int | None:
+        """Of trees."""
+        return self.learner.beam if isinstance(self.learner, TreeLearner) else None
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -100,7 +103,7 @@ class PredictStage(Stage):
         selection = Selection(work.dataset.path, TEST)
         model = str(work.folders[train_step(self.learner.name)] / MODEL)
         report: PredictReport = work.pool.sum(
-            predict_block, blocks, model, top, str(parts), selection, True, name=self.name
+            predict_block, blocks, model, top, str(parts), selection, True, self.beam, name=self.name
         )
         found = [parts / part_name(block.index) for block in blocks]
         metadata = {"model": work.inputs[train_step(self.learner.name)].digest, "dataset": work.dataset.digest}
