@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import Field, fields
 from functools import reduce
 from operator import add
@@ -39,29 +39,30 @@ def tree_sum(parts: Sequence[Any]) -> Any:
     return level[0]
 
 
-def sum_stream(parts: Iterable[Any]) -> Any:
+def sum_stream(parts: Iterable[Any], plus: Callable[[Any, Any], Any] = add) -> Any:
     """`tree_sum`, to the same bits, of parts that are made one at a time: no more than one sum a level is held.
 
+    plus  how two are added: it may change the left one, which is not used again
     Raises IndexError when there are no parts.
     """
     waiting: list[list[Any]] = []  # of each level: [sum of the group so far, parts in it]
     for part in parts:
-        _climb(waiting, 0, part)
+        _climb(waiting, 0, part, plus)
     for level in range(len(waiting)):
         if level == len(waiting) - 1 and waiting[level][1] == 1:
             break
         if waiting[level][1]:
             total, waiting[level] = waiting[level][0], [None, 0]
-            _climb(waiting, level + 1, total)
+            _climb(waiting, level + 1, total, plus)
     return waiting[-1][0]
 
 
-def _climb(waiting: list[list[Any]], level: int, part: Any) -> None:
+def _climb(waiting: list[list[Any]], level: int, part: Any, plus: Callable[[Any, Any], Any]) -> None:
     """Add a part to the group of its level; a full group goes up as one part."""
     if level == len(waiting):
         waiting.append([None, 0])
     group = waiting[level]
-    group[0], group[1] = (part if group[1] == 0 else group[0] + part), group[1] + 1
+    group[0], group[1] = (part if group[1] == 0 else plus(group[0], part)), group[1] + 1
     if group[1] == FAN_IN:
         total, waiting[level] = group[0], [None, 0]
-        _climb(waiting, level + 1, total)
+        _climb(waiting, level + 1, total, plus)

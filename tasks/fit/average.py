@@ -51,6 +51,18 @@ class ModelSum:
             self.operations + other.operations,
         )
 
+    def absorb(self, other: ModelSum) -> ModelSum:
+        """`self + other`, to the same bits, in the arrays of this sum: for whoever alone holds it."""
+        for name, values in self.parameters.items():
+            values += other.parameters[name]
+        return ModelSum(
+            self.weight + other.weight,
+            self.parameters,
+            self.loss + other.loss,
+            self.rows + other.rows,
+            self.operations + other.operations,
+        )
+
     def mean(self) -> Parameters:
         """The weighted mean of the models. Raises ZeroDivisionError when no row took part."""
         if self.weight == 0:

@@ -147,7 +147,8 @@ class BlockOracle:
     def round(self, problem: SgdProblem, parameters: Parameters, round_index: int) -> ModelSum:
         """See `Oracle.round`; the bits of a pool's."""
         partitions = make_partitions(self.blocks, problem.params.partitions)
-        total: ModelSum = sum_stream(sgd_partition(part, parameters, problem, round_index) for part in partitions)
+        models = (sgd_partition(part, parameters, problem, round_index) for part in partitions)
+        total: ModelSum = sum_stream(models, ModelSum.absorb)
         return total
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from tasks.fit import class_ranges as module
+from tasks.fit.average import ModelSum
 from tasks.fit.class_ranges import (
     RANGE_BYTES,
     WHOLE_BYTES,
@@ -35,6 +37,7 @@ from tasks.losses.hinge import OneVsRestHinge
 from tasks.losses.logistic import OneVsRestLogistic
 from tasks.losses.some_classes import SomeClasses
 from tasks.rows.base import Array
+from tasks.sums import sum_stream, tree_sum
 from tests.bodies import csr_of
 from tests.stores import store_dense
 
@@ -218,3 +221,30 @@ def test_a_damaged_range_is_fitted_again(tmp_path: Path, name: str, damage: str)
     assert finished(common.place(RANGES[1]), 1) is None
     assert fit_range(RANGES[1], common) == expected[1]
     assert finished(common.place(RANGES[1]), 1) == expected[1]
+
+
+# ---- sums --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 8, 9, 63, 64, 65, 72, 73, 130, 513])
+def test_a_stream_adds_up_to_the_bits_of_the_tree(count: int) -> None:
+    rng = np.random.default_rng(count)
+    parts = list((1e6 ** rng.normal(size=(count, 3))).astype(np.float32))
+    np.testing.assert_array_equal(sum_stream(part.copy() for part in parts), tree_sum(parts))
+    np.testing.assert_array_equal(sum_stream((part.copy() for part in parts), operator.iadd), tree_sum(parts))
+
+
+def test_a_stream_of_nothing_has_no_sum() -> None:
+    with pytest.raises(IndexError):
+        sum_stream([])
+
+
+def test_a_sum_that_absorbs_has_the_bits_of_the_sum() -> None:
+    rng = np.random.default_rng(0)
+    sums = [ModelSum(3.0 * i, {"w": rng.normal(size=5).astype("f4")}, 1.5 * i, i, 2.0 * i) for i in (1, 2)]
+    expected = sums[0] + sums[1]
+    found = sums[0].absorb(sums[1])
+    assert found.parameters["w"] is sums[0].parameters["w"]
+    np.testing.assert_array_equal(found.parameters["w"], expected.parameters["w"])
+    for name in ("weight", "loss", "rows", "operations"):
+        assert getattr(found, name) == getattr(expected, name)
