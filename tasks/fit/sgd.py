@@ -99,6 +99,10 @@ class Fused(Protocol):
         """Over rows, labels (n_rows,) int32."""
         ...
 
+    def blank_loss(self, labels: Array) -> float:
+        """Sum of the losses of rows whose scores are all 0; of a maximum of several losses, of all of them."""
+        ...
+
 
 def descend(
     scorer: Scorer,

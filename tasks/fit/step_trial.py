@@ -150,8 +150,7 @@ def _sum_of_losses(problem: SgdProblem, parameters: Parameters, rows: Rows, labe
 def _blank_loss(chunks: Sequence[Chunk], problem: SgdProblem) -> float:
     """Sum of the losses of scores that are all 0."""
     if isinstance(problem.scorer, Fused):
-        blank = problem.scorer.initial(np.float32)
-        return sum(_sum_of_losses(problem, blank, chunk.rows.take(chunk.index), chunk.labels) for chunk in chunks)
+        return sum(problem.scorer.blank_loss(chunk.labels) for chunk in chunks)
     zeros = ((np.zeros((chunk.index.size, problem.scorer.n_outputs), np.float32), chunk.labels) for chunk in chunks)
     return sum(problem.loss.residuals(scores, labels)[0] for scores, labels in zeros)
 

@@ -62,6 +62,11 @@ class Confusion(FieldSums):
     answers: Counts
     others: Counts
 
+    @classmethod
+    def nothing(cls) -> Self:
+        """Of no rows."""
+        return cls(*(Counts.of(np.zeros(0, np.int64)) for _ in range(2)))
+
 
 def confusion_block(block: Block, dataset: str, model_folder: str, without: Array) -> Confusion:
     """The share of one block of the rows that a model is tested on.

@@ -1,14 +1,13 @@
 """Scores of all splits of a tree, trained together: each row meets the splits on its class's path alone.
 
-Objective (Bengio et al. 2010; margin 1 as in SPECS 5.11): gamma sum |w|^2 + mean over rows of one slack, see `TreeHinge`.
+Objective (Bengio et al. 2010; margin 1 as in SPECS 5.11): gamma sum |w|^2 + mean over rows of a slack, see `TreeHinge`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -46,7 +45,7 @@ def layout_of(tree: TaxonomyTree, n_features: int, active: tuple[Array, Array] |
         node=np.concatenate(nodes).astype(np.int32),
         own=np.concatenate(own).astype(np.int32),
         first=np.where(inner, tree.first_child - 1, 0).astype(np.int32),
-        count=tree.n_children.astype(np.int32),
+        children=tree.n_children.astype(np.int32),
         weight_starts=np.concatenate([[0], np.cumsum(widths * tree.n_children.astype(np.int64))]).astype(np.int64),
         columns=columns.astype(np.int32),
         column_starts=column_starts.astype(np.int64) if active is not None else np.zeros(inner.size + 1, np.int64),
@@ -55,8 +54,8 @@ def layout_of(tree: TaxonomyTree, n_features: int, active: tuple[Array, Array] |
 
 def tree_hinge(layout: Layout) -> TreeHinge:
     """The loss over the columns of all splits."""
-    first, count = layout.first[layout.node], layout.count[layout.node]
-    return TreeHinge(layout.starts, first, count, (first + layout.own).astype(np.int32))
+    first, children = layout.first[layout.node], layout.children[layout.node]
+    return TreeHinge(layout.starts, first, children, (first + layout.own).astype(np.int32))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,14 +86,14 @@ class JointScorer(LinearScorer):
 
     def inner(self) -> Iterator[tuple[int, slice]]:
         """(node, its children's columns) of every split."""
-        for node in np.flatnonzero(self.layout.count):
+        for node in np.flatnonzero(self.layout.children):
             first = int(self.layout.first[node])
-            yield int(node), slice(first, first + int(self.layout.count[node]))
+            yield int(node), slice(first, first + int(self.layout.children[node]))
 
     def matrix(self, weights: Array, node: int) -> Array:
         """(features of the node, children): a view."""
         start, stop = self.layout.weight_starts[node : node + 2]
-        return weights[start:stop].reshape(-1, int(self.layout.count[node]))
+        return weights[start:stop].reshape(-1, int(self.layout.children[node]))
 
     def features(self, node: int) -> Array | None:
         """(n,) int32: the features of a node, None when it has all."""
@@ -176,6 +175,10 @@ class JointScorer(LinearScorer):
             else:
                 total += dense_losses(part.to_array(weights.dtype.type), *own)
         return total
+
+    def blank_loss(self, labels: Array) -> float:
+        """1 for every split on the rows' paths."""
+        return float((self.layout.starts[labels + 1] - self.layout.starts[labels]).sum())
 
 
 def _bias(parameters: Parameters) -> Array:

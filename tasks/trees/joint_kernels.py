@@ -19,19 +19,19 @@ SMALLEST = 1e-4  # of the common factor of all weights, before float32 loses dig
 class Layout(NamedTuple):
     """Where everything is.
 
-    starts         (n_classes + 1,) int64 into node and own: the splits on the path of each class
-    node, own      (n_steps,) int32: a split's node, and which of its children leads to the class
-    first, count   (n_nodes,) int32: column of a node's first child among all children of splits; its children
-    weight_starts  (n_nodes + 1,) int64: a node's matrix within the weights
-    columns        (n_columns,) int32: the features of each node, ascending within it; empty where all have all
-    column_starts  (n_nodes + 1,) int64 into `columns`
+    starts           (n_classes + 1,) int64 into node and own: the splits on the path of each class
+    node, own        (n_steps,) int32: a split's node, and which of its children leads to the class
+    first, children  (n_nodes,) int32: column of a node's first child among all children of splits; its children
+    weight_starts    (n_nodes + 1,) int64: a node's matrix within the weights
+    columns          (n_columns,) int32: the features of each node, ascending within it; empty where all have all
+    column_starts    (n_nodes + 1,) int64 into `columns`
     """
 
     starts: Array
     node: Array
     own: Array
     first: Array
-    count: Array
+    children: Array
     weight_starts: Array
     columns: Array
     column_starts: Array
@@ -64,7 +64,7 @@ def worst_dense(
     highest, at, wrong = 0.0, -1, -1
     for step in range(layout.starts[label], layout.starts[label + 1]):
         node = layout.node[step]
-        width = layout.count[node]
+        width = layout.children[node]
         products = scores[:width]
         products[:] = 0
         matrix = weights[layout.weight_starts[node] : layout.weight_starts[node + 1]].reshape(-1, width)
@@ -99,7 +99,7 @@ def worst_sparse(
     highest, at, wrong = 0.0, -1, -1
     for step in range(layout.starts[label], layout.starts[label + 1]):
         node = layout.node[step]
-        width = layout.count[node]
+        width = layout.children[node]
         products = scores[:width]
         products[:] = 0
         low, high = layout.column_starts[node], layout.column_starts[node + 1]
@@ -155,7 +155,7 @@ def dense_steps(
     values (n_rows, n_features), labels (n_rows,) int32, steps (ceil(n_rows / batch),) float64
     weights, bias  before the common factor, changed in place
     """
-    scores = np.empty(layout.count.max(), weights.dtype)
+    scores = np.empty(layout.children.max(), weights.dtype)
     ats, wrongs = np.empty(batch, np.int64), np.empty(batch, np.int64)
     total = 0.0
     for b in range(steps.size):
@@ -172,7 +172,7 @@ def dense_steps(
             if at >= 0:
                 node, right = layout.node[at], layout.own[at]
                 span = weights[layout.weight_starts[node] : layout.weight_starts[node + 1]]
-                matrix = span.reshape(-1, layout.count[node])
+                matrix = span.reshape(-1, layout.children[node])
                 for j in range(values.shape[1]):
                     change = weights.dtype.type(factor) * values[i, j]
                     matrix[j, right] += change
@@ -197,7 +197,7 @@ def sparse_steps(
     scale: float,
 ) -> tuple[float, float]:
     """The same of sparse rows: data, indices (nnz,), indptr (n_rows + 1,) int64."""
-    scores = np.empty(layout.count.max(), weights.dtype)
+    scores = np.empty(layout.children.max(), weights.dtype)
     ats, wrongs = np.empty(batch, np.int64), np.empty(batch, np.int64)
     total = 0.0
     for b in range(steps.size):
@@ -214,7 +214,7 @@ def sparse_steps(
             at, wrong = ats[i - start], wrongs[i - start]
             if at >= 0:
                 node, right = layout.node[at], layout.own[at]
-                low, high, width = layout.column_starts[node], layout.column_starts[node + 1], layout.count[node]
+                low, high, width = layout.column_starts[node], layout.column_starts[node + 1], layout.children[node]
                 for p in range(indptr[i], indptr[i + 1]):
                     place = find(layout.columns, low, high, indices[p])
                     if place >= 0:
@@ -229,7 +229,7 @@ def sparse_steps(
 @numba.njit(cache=True, nogil=True)
 def dense_losses(values: Array, labels: Array, layout: Layout, weights: Array, bias: Array) -> float:
     """Sum of the losses of dense rows."""
-    scores, total = np.empty(layout.count.max(), weights.dtype), 0.0
+    scores, total = np.empty(layout.children.max(), weights.dtype), 0.0
     for i in range(labels.size):
         total += worst_dense(values[i], labels[i], layout, weights, bias, 1.0, scores)[0]
     return total
@@ -240,7 +240,7 @@ def sparse_losses(
     data: Array, indices: Array, indptr: Array, labels: Array, layout: Layout, weights: Array, bias: Array
 ) -> float:
     """Sum of the losses of sparse rows."""
-    scores, total = np.empty(layout.count.max(), weights.dtype), 0.0
+    scores, total = np.empty(layout.children.max(), weights.dtype), 0.0
     for i in range(labels.size):
         row = slice(indptr[i], indptr[i + 1])
         total += worst_sparse(data[row], indices[row], labels[i], layout, weights, bias, 1.0, scores)[0]
