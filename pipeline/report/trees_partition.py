@@ -61,7 +61,7 @@ def _plot(run: RunSummary, name: str, root: Sequence[Sequence[int]], place: int)
     title = f"Root of {printable(name)}"
     caption = f"Rows: its {len(root):,} children, by the middle of what they hold; columns: {run.n_classes:,} classes"
     caption += " in the taxonomy's order" if order.groups else ", by number"
-    caption += f", {shared} to a column, darker where more of them are held" if shared > 1 else ""
+    caption += f", {shared} to a column, the fuller the more of them are held" if shared > 1 else ""
     caption += ". Boxes are subtrees of the taxonomy." if order.groups else "."
     rows = [(child, int(c)) for child, classes in enumerate(root) for c in classes]
     named = [(child, c, run.class_ids[c] if c < len(run.class_ids) else "", order.places[c]) for child, c in rows]

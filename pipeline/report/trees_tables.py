@@ -51,6 +51,12 @@ def tree_details(run: RunSummary, once: bool = False) -> dict[str, Record]:
     return {name: one for name, one in found.items() if one}
 
 
+def share(value: float) -> str:
+    """Per cent, with three digits where it is small; what is below them is zero, whatever its sign."""
+    text = f"{100 * value:.2f} %" if abs(value) < 0.0995 else percent(value)
+    return text.removeprefix("-") if float(text.removesuffix(" %")) == 0 else text
+
+
 # ---- Table 1 -------------------------------------------------------------------------------------------------------
 
 COSTS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
@@ -59,7 +65,7 @@ COSTS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("ovr_ops_per_row", "one-vs-rest before", count),
     ("test_ops_per_row", "test ops", count),
     ("speedup", "speed-up", times),
-    ("ambiguity_depth_0", "root ambiguity", percent),
+    ("ambiguity_depth_0", "root ambiguity", share),
     ("model_bytes", "parameters", size),
     ("train_seconds", "training", seconds),
     ("predict_us_per_row", "predict/row", microseconds),
@@ -127,7 +133,7 @@ def depths_table(run: RunSummary) -> TreeTable:
             seen = judged.get(one["depth"], {})
             measures = (*(one.get(key) for key in DEPTHS[4:]), *(seen.get(key) for key in JUDGED))
             shown = (name if place == 0 else "", str(one["depth"]), _whole(one.get("rows")))
-            rows.append((*shown, *(MISSING if value is None else percent(value) for value in measures)))
+            rows.append((*shown, *(MISSING if value is None else share(value) for value in measures)))
             lines.append((name, *(one.get(key) for key in DEPTHS), *(seen.get(key) for key in JUDGED)))
     note = (
         "Loss: of the rows whose class is still in the node's label set, those sent to a child without it. "
@@ -212,6 +218,6 @@ def depth_of(record: Record) -> int:
 
 def _means(records: Sequence[Record]) -> Iterator[str]:
     for key in ("lp_value", "value", "bound"):
-        yield percent(math.fsum(one[key] for one in records) / len(records))
+        yield share(math.fsum(one[key] for one in records) / len(records))
     for key in ("value", "bound"):
-        yield percent(max(one[key] - one["lp_value"] for one in records))
+        yield share(max(one[key] - one["lp_value"] for one in records))

@@ -21,7 +21,7 @@ from pipeline.report.trees import tree_part
 from pipeline.report.trees_curves import speedup_plot
 from pipeline.report.trees_order import MOST_GROUPS, ClassOrder, Group, class_order
 from pipeline.report.trees_partition import SHADES, held_matrix, matrix_of, partition_plots, partition_svg
-from pipeline.report.trees_tables import TreeTable, tree_tables
+from pipeline.report.trees_tables import TreeTable, share, tree_tables
 from pipeline.report.trees_walks import walks_of
 from pipeline.stages.tree_details import depths_of_metrics
 from pipeline.stages.tree_walks import LOST, RIGHT, WRONG, chosen_rows
@@ -127,7 +127,7 @@ def test_depths_of_older_evaluations_come_from_their_metrics() -> None:
 def test_bounds_are_told_by_depth_and_every_node_is_in_the_table() -> None:
     found = tables_of(run_of({"t": label_tree()}))["trees-nodes"]
     assert found.table.rows == [
-        ("t", "loss", "0", "1", "20.0 %", "25.0 %", "30.0 %", "5.0 %", "10.0 %"),
+        ("t", "loss", "0", "1", "20.0 %", "25.0 %", "30.0 %", "5.00 %", "10.0 %"),
         ("", "loss", "1", "2", "20.0 %", "25.0 %", "45.0 %", "10.0 %", "40.0 %"),
     ]
     assert [(row["node"], row["bound"], row["given_up"]) for row in lines(found.csv)] == [
@@ -145,6 +145,11 @@ def test_balance_tells_overlap_and_classes_that_are_never_answered() -> None:
     assert "never answered: t 1." in found.note
     fine = {"kind": "label-tree", "tree": {key: value for key, value in TREE.items() if key != "unreachable"}}
     assert "never" not in tables_of(run_of({"t": fine}))["trees-sizes"].table.note
+
+
+def test_shares_have_three_digits_and_no_negative_zero() -> None:
+    told = [share(value) for value in (0.5, 0.0649, 0.0155, -1e-16, 0.0, -0.01, 0.09951)]
+    assert told == ["50.0 %", "6.49 %", "1.55 %", "0.00 %", "0.00 %", "-1.00 %", "10.0 %"]
 
 
 # ---- the order of classes ------------------------------------------------------------------------------------------
