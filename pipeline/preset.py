@@ -20,6 +20,7 @@ PRESETS = {
     "codes": "winner-take-all codes as features: accuracy against the number of hashes",
     "retrieval": "winner-take-all codes for retrieval: precision against recall, means of ten seeds",
     "trace-norm": "trace norm beside one-vs-rest and the multinomial loss alone: accuracy, rank, spectra, top-k",
+    "trees": "label trees beside Bengio's, trees of clusters and one-vs-rest: accuracy, training cost and speed-up",
     "compression": "one-vs-rest and trace norm on rows, on PQ codes, and learnt on codes but tested on rows",
 }
 CODES = ("codes", "retrieval")  # presets that need two features to compare
