@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pipeline.config import AnyEncoding, LabelTree, PcaEncoding, PqEncoding, RunConfig, TraceNorm, Training
+from pipeline.config import AnyEncoding, BengioTree, LabelTree, PcaEncoding, PqEncoding, RunConfig, TraceNorm, Training
 from pipeline.stage import Asked, Facts, Stage
+from pipeline.stages.bengio import BengioStage, confused_alike
 from pipeline.stages.codes import CodesStage
 from pipeline.stages.encode import PqStage
 from pipeline.stages.grow import GrowStage, grown_alike
@@ -65,6 +66,8 @@ def _encoding(encoding: AnyEncoding, facts: Facts) -> Stage:
 
 def _training(learner: Training, config: RunConfig, facts: Facts) -> Stage:
     chain = chain_of(config, learner.tested_on)
+    if isinstance(learner, BengioTree):
+        return BengioStage.of(learner, facts, chain, twins_of(learner, config, confused_alike))
     if isinstance(learner, LabelTree):
         return GrowStage.of(learner, facts, chain, twins_of(learner, config, grown_alike))
     if isinstance(learner, TraceNorm):

@@ -22,7 +22,7 @@ from tasks.rows.base import Array
 FORMAT, VERSION = "labelgrove.model", 1
 MAX_HEADER_BYTES = 100 * 2**20
 RESTORE = "restore the folder from where it came, or train again"
-NOT_CONTENT = ("digest", "metrics", "provenance", "name")  # of model.json: differ between equal models
+NOT_CONTENT = ("digest", "metrics", "provenance", "name", "beam")  # of model.json: differ between equal models
 
 
 def make_header(
