@@ -12,8 +12,9 @@ from pipeline.report.trees_tables import TreeTable, tree_details, tree_tables
 from pipeline.report.trees_walks import TreeWalks, walks_csv, walks_of
 
 WALKS_NOTE = (
-    "From the root down: some classes of every label set that the row came to, its own marked. Score: of the child "
-    "that it went to; ahead: by how much of the best of the others, or behind, where a wider beam looked at several."
+    "From the root down: some classes of every label set that the row came to, its own marked. Score or probability: "
+    "of the child that it went to; ahead: by how much of the best of the others, or behind, where a wider beam looked "
+    "at several."
 )
 
 MOST_MISSING = 5  # rows that were asked for in vain that are named

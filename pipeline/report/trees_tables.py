@@ -138,9 +138,9 @@ def depths_table(run: RunSummary) -> TreeTable:
     note = (
         "Loss: of the rows whose class is still in the node's label set, those sent to a child without it. "
         "Ambiguity: mean share of a node's classes that goes on to the child, over all rows, and over those survivors "
-        "alone. Not lost yet: product of (1 - loss) down to here, at the last depth the accuracy if all leaves are "
-        "equally deep and hold one class. Judged: on the rows that the tree was grown by, validation rows if there are "
-        "any."
+        "alone. With a wider beam, both are of the way to the answer. Not lost yet: product of (1 - loss) down to "
+        "here, at the last depth the accuracy if all leaves are equally deep and hold one class. Judged: on the rows "
+        "that the tree was grown by, validation rows if there are any."
     )
     heading = ("model", "depth", "test rows", *SHOWN)
     csv = csv_text(["model", *DEPTHS, *(f"judged_{key}" for key in JUDGED)], lines)

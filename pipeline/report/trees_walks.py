@@ -61,35 +61,39 @@ def walks_of(run: RunSummary) -> list[TreeWalks]:
     """One for each tree with walks."""
     trees = tree_details(run)
     return [
-        TreeWalks(name, [_walk(run, one) for one in tree["walks"]]) for name, tree in trees.items() if tree.get("walks")
+        TreeWalks(
+            name, [_walk(run, one, "probability" if tree.get("probabilistic") else "score") for one in tree["walks"]]
+        )
+        for name, tree in trees.items()
+        if tree.get("walks")
     ]
 
 
-def _walk(run: RunSummary, walk: Record) -> Walk:
+def _walk(run: RunSummary, walk: Record, told: str) -> Walk:
     label = int(walk["label"])
-    steps = [_step(run, one, label) for one in walk["steps"]]
+    steps = [_step(run, one, label, told) for one in walk["steps"]]
     answer = int(walk["answer"])
     return Walk(
         int(walk["row"]), str(walk["why"]), class_name(run, label), class_name(run, answer), answer == label, steps
     )
 
 
-def _step(run: RunSummary, step: Record, label: int) -> Step:
+def _step(run: RunSummary, step: Record, label: int, told: str) -> Step:
     names = [Name(short_name(class_name(run, c), LETTERS), c == label) for c in step["sample"]]
     return Step(
         node=str(step["node"]),
         classes="1 class" if step["classes"] == 1 else f"{step['classes']:,} classes",
-        score=_score(step),
+        score=_score(step, told),
         holds=bool(step["holds"]),
         names=names,
         more=int(step["classes"]) - len(names),
     )
 
 
-def _score(step: Record) -> str:
+def _score(step: Record, told: str) -> str:
     if step.get("score") is None:
         return ""
-    text, ahead = f"score {short(step['score'])}", step.get("ahead")
+    text, ahead = f"{told} {short(step['score'])}", step.get("ahead")
     if ahead is None:
         return text
     return f"{text}, {short(abs(ahead))} {'ahead' if ahead >= 0 else 'behind'}"
