@@ -11,12 +11,13 @@ from pipeline.config import (
     FlatHash,
     Heshing,
     HieSvm,
-    LabelTree,
+    KMeansTree,
     Learner,
     MultiSvm,
     OneVsRest,
     TaxonomyLearner,
     TraceNorm,
+    TreeLearner,
     TreeSvm,
 )
 from pipeline.dataset import Dataset
@@ -105,10 +106,10 @@ BELOW = "the leaf walked to, then the children passed over, from the last split 
 
 
 def gives_probabilities(learner: Learner) -> bool:
-    """Whether the scores of a learner's model are log-odds of a softmax: its loss is multinomial logistic."""
+    """Whether a learner's model tells probabilities: its loss is multinomial logistic, or its nodes' are."""
     if isinstance(learner, OneVsRest | Heshing | FlatHash):
         return learner.loss == "multinomial"
-    return isinstance(learner, TraceNorm)
+    return isinstance(learner, TraceNorm | KMeansTree)
 
 
 def taxonomy_of(learner: Learner, facts: Facts) -> Taxonomy:
@@ -164,7 +165,7 @@ def _columns(learner: Learner, facts: Facts) -> int:
         return taxonomy_of(learner, facts).n_nodes - 1
     if isinstance(learner, TreeSvm):
         return TaxonomyTree.of(taxonomy_of(learner, facts)).n_columns
-    return facts.dataset.n_classes * (2 if isinstance(learner, LabelTree) else 1)
+    return facts.dataset.n_classes * (2 if isinstance(learner, TreeLearner) else 1)
 
 
 def nodes(learner: Learner, facts: Facts) -> int:
