@@ -49,11 +49,18 @@ def cached_model(folder: str) -> SavedModel:
 
 
 def predict_block(
-    block: Block, model_folder: str, top: int, target_dir: str, selection: Selection, encoded: bool = False
+    block: Block,
+    model_folder: str,
+    top: int,
+    target_dir: str,
+    selection: Selection,
+    encoded: bool = False,
+    beam: int | None = None,
 ) -> PredictReport:
     """Rank the selected rows of a block and write them as `part-<block>.parquet` in target_dir.
 
     encoded  whether the rows are those of the run that the model is tested on; else its encoders turn them into such
+    beam     of a tree: nodes expanded a depth at most; None: the model's own
 
     A block of which nothing is selected writes an empty part, so that every block has one. Raises ColumnMismatch, the
     errors of `load_model` and of `read_rows`, DiskFull.
@@ -63,20 +70,20 @@ def predict_block(
     rows = read_rows(block)
     if len(selected.index) != rows.n_rows:
         rows = rows.take(selected.index)
-    warm_up(saved, rows, top, encoded)
+    warm_up(saved, rows, top, encoded, beam)
     start = time.perf_counter()
-    ranking = saved.rank(rows, top, encoded, selected.labels)
+    ranking = saved.rank(rows, top, encoded, selected.labels, beam)
     seconds = time.perf_counter() - start
     digest = write_part(Path(target_dir) / part_name(block.index), selected, ranking)
     return PredictReport(rows.n_rows, int(ranking.evaluations.sum(dtype=np.int64)), seconds, (digest,))
 
 
-_WARM: set[tuple[str, bool, str]] = set()
+_WARM: set[tuple[str, bool, str, int | None]] = set()
 
 
-def warm_up(saved: SavedModel, rows: Rows, top: int, encoded: bool) -> None:
+def warm_up(saved: SavedModel, rows: Rows, top: int, encoded: bool, beam: int | None = None) -> None:
     """Compile the kernels of this kind of model and rows once per process, so that timings hold no compilation."""
-    kind = (saved.model.kind, saved.probabilistic, rows.body)
+    kind = (saved.model.kind, saved.probabilistic, rows.body, beam)
     if kind not in _WARM and rows.n_rows:
-        saved.rank(rows.take(np.arange(1)), top, encoded, np.zeros(1, np.int32))
+        saved.rank(rows.take(np.arange(1)), top, encoded, np.zeros(1, np.int32), beam)
         _WARM.add(kind)

@@ -35,6 +35,24 @@ class FlatModel(Model, Protocol):
         ...
 
 
+class TreeModel(Model, Protocol):
+    """A model that comes to some classes only, to more of them with a wider beam."""
+
+    @property
+    def beam(self) -> int:
+        """Nodes expanded a depth at most, where none is asked for."""
+        ...
+
+    @property
+    def probabilistic(self) -> bool:
+        """Whether its scores are probabilities."""
+        ...
+
+    def rank(self, rows: Rows, top: int, labels: Array | None = None, beam: int | None = None) -> Ranking:
+        """As `Model.rank`; labels (n_rows,) int32, -1 where not known: with probabilities, too; beam None: its own."""
+        ...
+
+
 def rank_flat(model: FlatModel, rows: Rows, top: int, labels: Array | None = None) -> Ranking:
     """The `top` best classes of each row; with `labels` (n_rows,) int32, -1 where not known, their probabilities, too.
 
@@ -54,9 +72,19 @@ def rank_flat(model: FlatModel, rows: Rows, top: int, labels: Array | None = Non
     return Ranking(classes, best, np.full(rows.n_rows, model.operations, np.int32), None, found)
 
 
-def is_probabilistic(model: Model) -> TypeGuard[FlatModel]:
-    """Whether a model of any kind gives probabilities: only flat ones do."""
+def is_probabilistic(model: Model) -> bool:
+    """Whether a model of any kind gives probabilities."""
     return bool(getattr(model, PROBABILISTIC, False))
+
+
+def is_flat(model: Model) -> TypeGuard[FlatModel]:
+    """Whether a model scores every class."""
+    return hasattr(model, "score_slices")
+
+
+def is_tree(model: Model) -> TypeGuard[TreeModel]:
+    """Whether a model is walked or searched down, by a beam."""
+    return hasattr(model, "beam")
 
 
 def read_probabilistic(header: dict[str, Any]) -> bool:

@@ -26,7 +26,7 @@ from tasks.models.base import Model, Ranking
 from tasks.models.card import model_card
 from tasks.models.encoder import Encoder, encode_all
 from tasks.models.errors import ModelDamaged, ModelFormat
-from tasks.models.flat import is_probabilistic, rank_flat
+from tasks.models.flat import is_flat, is_probabilistic, is_tree, rank_flat
 from tasks.models.header import RESTORE, content_digest, json_text, make_header, plain_values, read_header
 from tasks.models.parquet import read_table, write_table
 from tasks.models.registry import ENCODERS, MODELS, class_of
@@ -56,16 +56,21 @@ class SavedModel:
 
     @property
     def probabilistic(self) -> bool:
-        """Whether its scores are log-odds, so that predictions hold probabilities."""
+        """Whether its scores are log-odds or probabilities, so that predictions hold probabilities."""
         return is_probabilistic(self.model)
 
-    def rank(self, rows: Rows, top: int, encoded: bool = False, labels: Array | None = None) -> Ranking:
+    def rank(
+        self, rows: Rows, top: int, encoded: bool = False, labels: Array | None = None, beam: int | None = None
+    ) -> Ranking:
         """Raw rows go through the encoders, first to last; a run's own rows may be `encoded` to the end already.
 
         labels  (n_rows,) int32, -1 where not known: with them the ranking holds probabilities, if the model has any
+        beam    of a tree: nodes expanded a depth at most; None: the model's own
         """
         rows = rows if encoded else encode_all(rows, self.encoders)
-        if labels is not None and is_probabilistic(self.model):
+        if is_tree(self.model):
+            return self.model.rank(rows, top, labels, beam)
+        if labels is not None and self.probabilistic and is_flat(self.model):
             return rank_flat(self.model, rows, top, labels)
         return self.model.rank(rows, top)
 

@@ -16,6 +16,9 @@ MODELS = {
     "heshing": "tasks.models.hashed:HashedModel",
     "flat-hash": "tasks.models.hashed:HashedModel",
     "label-tree": "tasks.trees.tree:LabelTree",
+    "bengio-tree": "tasks.trees.tree:LabelTree",
+    "kmeans-tree": "tasks.trees.tree:LabelTree",
+    "kmeans-forest": "tasks.trees.forest:Forest",
     "tree-svm": "tasks.trees.tree:LabelTree",
 }
 ENCODERS = {

@@ -1,4 +1,4 @@
-"""A label tree as flat arrays, and the walk down it (Deng et al. 2011, Algorithm 1)."""
+"""A label tree as flat arrays: a model that ranks by a walk down it, or a search."""
 
 from __future__ import annotations
 
@@ -7,20 +7,39 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
-import numba
 import numpy as np
 
 from tasks.models.base import Ranking
 from tasks.models.errors import ModelFormat
-from tasks.models.slices import check_width, slice_rows
+from tasks.models.flat import PROBABILISTIC
+from tasks.models.slices import check_width
 from tasks.rows.base import Array, Rows
-from tasks.trees.weights import SparseWeights, entries_fit, entry_dtype
+from tasks.trees.links import LINKS, SIGMOID, SOFTMAX
+from tasks.trees.naming import Holders, holders_of
+from tasks.trees.products import COLUMNS, ENTRIES, MATRICES, Nodes
+from tasks.trees.ranking import rank_by_search, rank_by_walk, rank_leaf
+from tasks.trees.search import Shape
+from tasks.trees.weights import (
+    ActiveWeights,
+    AnyWeights,
+    SparseWeights,
+    columns_fit,
+    entries_fit,
+    joined,
+    node_scores,
+)
+
+__all__ = ["LabelTree", "Path", "Split", "assemble", "node_scores", "shape_counts"]
 
 NONE = -1  # no class (NULL), no node
 
 TENSORS = ("first_child", "n_children", "offsets", "classes", "weights", "bias")
-SPARSE_TENSORS = ("columns", "column_offsets", "entry_offsets", "entries")  # beside these, of a tree of sparse weights
+COLUMN_TENSORS = ("columns", "column_offsets")  # beside these, of a tree of weights of some features
+SPARSE_TENSORS = (*COLUMN_TENSORS, "entry_offsets", "entries")  # beside these, of a tree of sparse weights
+SCALES = "scales"  # beside these, where they are not all 1
+BEAM, LINK = "beam", "link"  # fields of model.json, written where they are not 1 and SOFTMAX
 LEARNT, GIVEN = "label-tree", "tree-svm"  # kinds: the tree was learnt with its weights, or is a taxonomy
+BENGIO, KMEANS = "bengio-tree", "kmeans-tree"  # kinds: learnt otherwise
 
 Path = tuple[int, ...]  # a node's place: which child at each split from the root; the root is ()
 
@@ -33,12 +52,14 @@ class Split:
     children   (Q, K) bool: which child holds which class (P)
     weights    (n_features, Q) float32, a matrix or sparse
     bias       (Q,) float32, zeros for a tree without bias
+    scale      what scores are multiplied by to give the children's probabilities
     """
 
     classes: Array
     children: Array
-    weights: Array | SparseWeights
+    weights: AnyWeights
     bias: Array
+    scale: float = 1.0
 
     def classes_of(self, child: int) -> Array:
         """Classes of one child, ascending."""
@@ -47,87 +68,12 @@ class Split:
 
     def parameters(self) -> dict[str, Array]:
         """Weights, as a matrix of all features, and bias under the names that a linear scorer gives them."""
-        whole = self.weights.to_array() if isinstance(self.weights, SparseWeights) else self.weights
+        whole = self.weights if isinstance(self.weights, np.ndarray) else self.weights.to_array()
         return {"weights": whole, "bias": self.bias}
 
     def scores(self, rows: Rows) -> Array:
         """(n_rows, Q) float32."""
         return node_scores(rows, self.weights, self.bias)
-
-
-def node_scores(rows: Rows, weights: Array | SparseWeights, bias: Array) -> Array:
-    """X W + b at one node: weights (n_features, n_children), bias (n_children,) -> (n_rows, n_children)."""
-    scores: Array = weights.scores(rows) if isinstance(weights, SparseWeights) else rows.scores(weights)
-    scores += bias
-    return scores
-
-
-@numba.njit(cache=True, nogil=True)
-def best_classes(scores: Array, first: int, offsets: Array, classes: Array, labels: Array, values: Array) -> None:
-    """Classes at the last split of each row, by descending score of the child that holds them; ties to the lower child.
-
-    scores   (n_rows, Q): scores of the children of one node; child q is node first + q
-    offsets  (n_nodes + 1,) int64 into classes (total,) int32: the label set of each node, ascending
-    labels   (n_rows, top) int32 out, values (n_rows, top) float32 out: filled from the left, both prefilled with "none"
-    An empty best child is the answer "none" in the first place; later empty children are passed over.
-    """
-    top = labels.shape[1]
-    for i in range(scores.shape[0]):
-        used = np.zeros(scores.shape[1], np.bool_)
-        found = 0
-        for turn in range(scores.shape[1]):
-            best = -1
-            for q in range(scores.shape[1]):
-                if not used[q] and (best < 0 or scores[i, q] > scores[i, best]):
-                    best = q
-            used[best] = True
-            start, stop = offsets[first + best], offsets[first + best + 1]
-            if turn == 0 and start == stop:
-                found = 1
-            for p in range(start, stop):
-                seen = False
-                for t in range(found):
-                    seen = seen or labels[i, t] == classes[p]
-                if not seen and found < top:
-                    labels[i, found], values[i, found] = classes[p], scores[i, best]
-                    found += 1
-            if found >= top:
-                break
-
-
-@numba.njit(cache=True, nogil=True)
-def name_siblings(
-    scores: Array, first: int, n_children: Array, offsets: Array, classes: Array, labels: Array, values: Array
-) -> None:
-    """Put the classes of the children passed over at a split before those named so far, best child first.
-
-    The children of a split share no class. The child that is walked to, the best one (ties to the lower), is named too,
-    before the others, when it is a leaf. A child's classes are named in ascending order: nothing tells them apart.
-    scores          (n_rows, Q), children first ... first + Q - 1; n_children, offsets, classes as of a `LabelTree`
-    labels, values  (n_rows, top) int32 and float32, changed: classes from the left, and their children's scores
-    """
-    top, width = labels.shape[1], scores.shape[1]
-    named, scored = np.empty(top, np.int32), np.empty(top, np.float32)
-    for i in range(scores.shape[0]):
-        used = np.zeros(width, np.bool_)
-        found = 0
-        for turn in range(width):
-            best = -1
-            for q in range(width):
-                if not used[q] and (best < 0 or scores[i, q] > scores[i, best]):
-                    best = q
-            used[best] = True
-            if turn == 0 and n_children[first + best] > 0:
-                continue
-            if found >= top:
-                break
-            for p in range(offsets[first + best], min(offsets[first + best + 1], offsets[first + best] + top - found)):
-                named[found], scored[found] = classes[p], scores[i, best]
-                found += 1
-        for place in range(top - 1, found - 1, -1):
-            labels[i, place], values[i, place] = labels[i, place - found], values[i, place - found]
-        for place in range(found):
-            labels[i, place], values[i, place] = named[place], scored[place]
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,13 +87,17 @@ class LabelTree:
     weights       1-d float32: the (n_features, n_children) matrices of the inner nodes, C order, one after another:
                   each node's is contiguous, so that a walk touches only what it needs
     bias          (n_nodes - 1,) float32: node n's is bias[n - 1]
-    A tree learnt from sparse rows holds of its matrices what is not zero (`SparseWeights`), node after node:
+    A tree learnt from sparse rows holds of its matrices the rows that are not zero (`ActiveWeights`), node after node:
     columns         (n_columns,) int32: the features with weights at a node, ascending within the node
     column_offsets  (n_nodes + 1,) int64 into `columns`: those of each node
+    or, where that takes less room, of these rows the numbers that are not zero (`SparseWeights`):
     entry_offsets   (n_columns + 1,) int64 into `entries` and `weights`: those of each column
     entries         uint16 or uint32, of the length of `weights`: the child of each weight
     n_features    width of the rows; n_classes size of the class table; facts: plain values that describe its making
-    kind          LEARNT; or GIVEN, where the children of a node share no class and every leaf has one
+    kind          LEARNT, BENGIO or KMEANS; or GIVEN, where the children of a node share no class and every leaf has one
+    beam          nodes expanded a depth at most; 1: the walk
+    link          SOFTMAX or SIGMOID: from scores, times the node's scale, to probabilities of the children
+    scales        (n_nodes,) float32; None: all are 1
     """
 
     first_child: Array
@@ -164,6 +114,14 @@ class LabelTree:
     entry_offsets: Array | None = None
     entries: Array | None = None
     kind: str = LEARNT
+    beam: int = 1
+    link: str = SOFTMAX
+    scales: Array | None = None
+
+    @property
+    def probabilistic(self) -> bool:
+        """Whether its scores are probabilities, as its making says."""
+        return bool(self.facts.get(PROBABILISTIC, False))
 
     @property
     def n_nodes(self) -> int:
@@ -179,22 +137,71 @@ class LabelTree:
         return depth
 
     @cached_property
+    def parent_of(self) -> Array:
+        """(n_nodes,) int32: -1 of the root."""
+        inner = np.flatnonzero(self.n_children)
+        owners = np.repeat(inner, self.n_children[inner])  # children follow one another, from node 1 on
+        return np.concatenate([[NONE], owners]).astype(np.int32)
+
+    @property
+    def _form(self) -> int:
+        return MATRICES if self.columns is None else COLUMNS if self.entries is None else ENTRIES
+
+    @cached_property
     def _weight_offsets(self) -> Array:
-        sizes = self.n_children.astype(np.int64) * self.n_features
-        return np.concatenate([[0], np.cumsum(sizes)])
+        rows = self.n_features if self.column_offsets is None else np.diff(self.column_offsets)
+        return np.concatenate([[0], np.cumsum(self.n_children.astype(np.int64) * rows)])
+
+    @cached_property
+    def _nodes(self) -> Nodes:
+        none, n = np.zeros(0, np.int32), self.n_nodes
+        offsets = np.zeros(n + 1, np.int64) if self.column_offsets is None else self.column_offsets
+        return Nodes(
+            form=self._form,
+            first_child=self.first_child,
+            n_children=self.n_children,
+            bias=self.bias,
+            weights=self.weights,
+            weight_starts=self._weight_offsets,
+            columns=none if self.columns is None else self.columns,
+            column_offsets=offsets,
+            entry_offsets=np.zeros(1, np.int64) if self.entry_offsets is None else self.entry_offsets,
+            entries=np.zeros(0, np.uint16) if self.entries is None else self.entries,
+        )
+
+    @cached_property
+    def _shape(self) -> Shape:
+        return Shape(
+            first_child=self.first_child,
+            n_children=self.n_children,
+            offsets=self.offsets,
+            classes=self.classes,
+            sizes=np.diff(self.offsets),
+            depths=self.depth_of,
+            parents=self.parent_of,
+            scales=np.ones(self.n_nodes, np.float32) if self.scales is None else self.scales,
+            sigmoid=self.link == SIGMOID,
+        )
+
+    @cached_property
+    def _holders(self) -> Holders:
+        return holders_of(self.offsets, self.classes, self.n_classes)
 
     def label_set(self, node: int) -> Array:
         """Classes of a node, ascending."""
         held: Array = self.classes[self.offsets[node] : self.offsets[node + 1]]
         return held
 
-    def node_weights(self, node: int) -> Array | SparseWeights:
+    def node_weights(self, node: int) -> AnyWeights:
         """(n_features, n_children) float32 of an inner node."""
-        if self.columns is not None:
+        if self.entries is not None:
             return self._sparse_weights(node)
         start, stop = self._weight_offsets[node : node + 2]
-        matrix: Array = self.weights[start:stop].reshape(self.n_features, -1)
-        return matrix
+        matrix: Array = self.weights[start:stop].reshape(-1, int(self.n_children[node]))
+        if self.columns is None or self.column_offsets is None:
+            return matrix
+        first, last = self.column_offsets[node : node + 2]
+        return ActiveWeights(self.columns[first:last], matrix, (self.n_features, matrix.shape[1]))
 
     def _sparse_weights(self, node: int) -> SparseWeights:
         assert self.columns is not None
@@ -217,64 +224,49 @@ class LabelTree:
         first = self.first_child[node] - 1
         return node_scores(rows, self.node_weights(node), self.bias[first : first + self.n_children[node]])
 
-    def rank(self, rows: Rows, top: int) -> Ranking:
-        """Walk every row down; then the classes at its last split, the leaf's class first (see `best_classes`).
+    def rank(self, rows: Rows, top: int, labels: Array | None = None, beam: int | None = None) -> Ranking:
+        """The best classes of the leaves that each row comes to.
 
-        Of a taxonomy's tree, whose last splits may have few classes, those of the siblings passed over further up
-        follow, the nearest to the leaf first (see `name_siblings`), each with its score at its own split.
+        labels  (n_rows,) int32, -1 where not known: with them a probabilistic tree gives probabilities
+        beam    None: the tree's own
+        A walk (beam 1, but of a probabilistic tree) names the classes at its last split, the leaf's class first, with
+        their scores there (see `walk.name_leaves`); of a taxonomy's tree, whose last splits may have few classes, also
+        those of the siblings passed over further up, the nearest to the leaf first, each with its score at its own
+        split. A search (see `search`) names the classes of all leaves of the nodes that it expanded, by the
+        probability of their paths. What comes after the last class that was named is -1 with NaN.
         Raises ColumnMismatch.
         """
         check_width(rows, self.n_features, self.kind)
-        n = rows.n_rows
-        labels, values = np.full((n, top), NONE, np.int32), np.full((n, top), np.nan, np.float32)
-        evaluations, path = np.zeros(n, np.int32), np.full((n, int(self.depth_of.max()) + 1), NONE, np.int32)
-        path[:, 0] = 0
+        beam = self.beam if beam is None else beam
         if self.n_children[0] == 0:
-            held = self.label_set(0)[:top]
-            labels[:, : held.size], values[:, : held.size] = held, 0.0
-        for depth in range(path.shape[1] - 1):
-            for node, members in _by_node(path[:, depth], self.n_children):
-                size = slice_rows(int(self.n_children[node]))
-                for start in range(0, members.size, size):
-                    index = members[start : start + size]
-                    scores = self.node_scores(node, rows.take(index))
-                    child = self.first_child[node] + scores.argmax(axis=1).astype(np.int32)
-                    path[index, depth + 1] = child
-                    evaluations[index] += self.n_children[node]
-                    self._answer(node, index, child, scores, labels, values)
-        return Ranking(labels, values, evaluations, path)
-
-    def _answer(self, node: int, index: Array, child: Array, scores: Array, labels: Array, values: Array) -> None:
-        """Fill labels and values of the rows whose walk ends at a leaf below `node`; of all rows in a taxonomy's."""
-        if self.kind == GIVEN:
-            found, scored = labels[index], values[index]
-            first = int(self.first_child[node])
-            name_siblings(scores, first, self.n_children, self.offsets, self.classes, found, scored)
-            labels[index], values[index] = found, scored
-            return
-        ended = self.n_children[child] == 0
-        if not ended.any():
-            return
-        shape = (int(ended.sum()), labels.shape[1])
-        found, scored = np.full(shape, NONE, np.int32), np.full(shape, np.nan, np.float32)
-        best_classes(scores[ended], int(self.first_child[node]), self.offsets, self.classes, found, scored)
-        labels[index[ended]], values[index[ended]] = found, scored
+            return rank_leaf(self.label_set(0), rows.n_rows, top, self.probabilistic, labels)
+        if beam == 1 and not self.probabilistic:
+            return rank_by_walk(rows, top, self._nodes, self._shape, self.kind == GIVEN)
+        known = labels if self.probabilistic else None
+        return rank_by_search(rows, top, self._nodes, self._shape, beam, self.n_classes, known, self._holders)
 
     def header(self) -> dict[str, Any]:
         """Plain values for model.json."""
-        return {"kind": self.kind, "tree": {"n_nodes": self.n_nodes, "shape": shape_counts(self), **self.facts}}
+        facts: dict[str, Any] = {
+            "kind": self.kind,
+            "tree": {"n_nodes": self.n_nodes, "shape": shape_counts(self), **self.facts},
+        }
+        facts |= {BEAM: self.beam} if self.beam != 1 else {}
+        facts |= {LINK: self.link} if self.link != SOFTMAX else {}
+        return facts | ({PROBABILISTIC: True} if self.probabilistic else {})
 
     def tensors(self) -> dict[str, Array]:
         """Arrays for weights.safetensors."""
-        names = TENSORS if self.columns is None else (*TENSORS, *SPARSE_TENSORS)
-        return {name: np.ascontiguousarray(getattr(self, name)) for name in names}
+        held = {name: getattr(self, name) for name in (*TENSORS, *SPARSE_TENSORS, SCALES)}
+        return {name: np.ascontiguousarray(values) for name, values in held.items() if values is not None}
 
     @classmethod
     def load(cls, header: dict[str, Any], tensors: dict[str, Array]) -> Self:
         """The tree that `header` and `tensors` describe. Raises ModelFormat when they do not fit together."""
-        if set(tensors) not in ({*TENSORS}, {*TENSORS, *SPARSE_TENSORS}):
-            either = f"{', '.join(TENSORS)}, and {', '.join(SPARSE_TENSORS)} if it is sparse"
-            raise ModelFormat(f"a label tree needs the tensors {either}")
+        beside = set(tensors) - {SCALES} - {*TENSORS}
+        if not {*TENSORS} <= set(tensors) or beside not in (set(), {*COLUMN_TENSORS}, {*SPARSE_TENSORS}):
+            either = f"{', '.join(TENSORS)}, and {' or '.join(', '.join(s) for s in (COLUMN_TENSORS, SPARSE_TENSORS))}"
+            raise ModelFormat(f"a label tree needs the tensors {either} if it is sparse")
         facts = {name: value for name, value in header["tree"].items() if name not in ("n_nodes", "shape")}
         tree = cls(
             **tensors,
@@ -282,23 +274,23 @@ class LabelTree:
             n_classes=int(header["n_classes"]),
             facts=facts,
             kind=str(header["kind"]),
+            beam=header.get(BEAM, 1),
+            link=header.get(LINK, SOFTMAX),
         )
         _check(tree)
         return tree
 
 
-def _by_node(nodes: Array, n_children: Array) -> list[tuple[int, Array]]:
-    """(node, rows at it, ascending) for each inner node that rows are at, by node id."""
-    inner = np.flatnonzero((nodes >= 0) & (n_children[np.maximum(nodes, 0)] > 0))
-    order = inner[np.argsort(nodes[inner], kind="stable")]
-    found, starts = np.unique(nodes[order], return_index=True)
-    return (
-        [(int(node), part) for node, part in zip(found, np.split(order, starts[1:]), strict=True)] if len(found) else []
-    )
-
-
 def assemble(
-    splits: Mapping[Path, Split], n_features: int, n_classes: int, facts: Mapping[str, Any], root: Array
+    splits: Mapping[Path, Split],
+    n_features: int,
+    n_classes: int,
+    facts: Mapping[str, Any],
+    root: Array,
+    *,
+    kind: str = LEARNT,
+    beam: int = 1,
+    link: str = SOFTMAX,
 ) -> LabelTree:
     """The tree of the learnt splits: any child without a split of its own is a leaf.
 
@@ -306,12 +298,14 @@ def assemble(
     """
     nodes: list[tuple[Path, Array]] = [((), np.asarray(root, np.int32))]
     first_child, n_children = [], []
-    matrices: list[Array | SparseWeights] = []
+    matrices: list[AnyWeights] = []
     biases: list[Array] = []
+    scales = []
     for path, _ in nodes:  # grows while it is walked: breadth-first
         split = splits.get(path)
         first_child.append(len(nodes) if split else NONE)
         n_children.append(len(split.children) if split else 0)
+        scales.append(float(split.scale) if split else 1.0)
         if split:
             nodes.extend(((*path, q), split.classes_of(q)) for q in range(len(split.children)))
             matrices.append(split.weights)
@@ -326,27 +320,12 @@ def assemble(
         n_features=n_features,
         n_classes=n_classes,
         facts=facts,
-        kind=LEARNT,
-        **_joined(matrices, n_children, n_features),
+        kind=kind,
+        beam=beam,
+        link=link,
+        scales=None if set(scales) == {1.0} else np.array(scales, np.float32),
+        **joined(matrices, np.array(n_children, np.int32), n_features),
     )
-
-
-def _joined(matrices: list[Array | SparseWeights], n_children: list[int], n_features: int) -> dict[str, Array]:
-    """`weights` of a tree, and what goes with them if any node has sparse ones: then all are stored so."""
-    if not any(isinstance(one, SparseWeights) for one in matrices):
-        plain = [np.asarray(one, np.float32).reshape(-1) for one in matrices if not isinstance(one, SparseWeights)]
-        return {"weights": np.concatenate([np.zeros(0, np.float32), *plain])}
-    sparse = [one if isinstance(one, SparseWeights) else SparseWeights.of(one, n_features) for one in matrices]
-    n_columns = np.zeros(len(n_children), np.int64)
-    n_columns[np.flatnonzero(n_children)] = [one.columns.size for one in sparse]
-    lengths = np.concatenate([np.diff(one.starts) for one in sparse])
-    return {
-        "weights": np.concatenate([one.values for one in sparse]),
-        "columns": np.concatenate([one.columns for one in sparse]),
-        "column_offsets": np.concatenate([[0], np.cumsum(n_columns)]).astype(np.int64),
-        "entry_offsets": np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        "entries": np.concatenate([one.entries for one in sparse]).astype(entry_dtype(max(n_children)), copy=False),
-    }
 
 
 def shape_counts(tree: LabelTree) -> list[dict[str, int]]:
@@ -368,17 +347,29 @@ def shape_counts(tree: LabelTree) -> list[dict[str, int]]:
 
 def _check(tree: LabelTree) -> None:
     """Raises ModelFormat unless the arrays describe a tree in breadth-first order."""
-    if not (_nodes_fit(tree) and _classes_fit(tree) and _weights_fit(tree)):
+    if tree.link not in LINKS or type(tree.beam) is not int or tree.beam < 1:
+        raise ModelFormat(
+            f"{BEAM} {tree.beam!r} and {LINK} {tree.link!r}: expected 1 or more, and {' or '.join(LINKS)}"
+        )
+    if not (_nodes_fit(tree) and _classes_fit(tree) and _weights_fit(tree) and _scales_fit(tree)):
         raise ModelFormat("the arrays of the label tree do not fit together")
 
 
+def _scales_fit(tree: LabelTree) -> bool:
+    return tree.scales is None or (tree.scales.shape == (tree.n_nodes,) and tree.scales.dtype == np.float32)
+
+
 def _weights_fit(tree: LabelTree) -> bool:
-    if tree.columns is None or tree.column_offsets is None or tree.entry_offsets is None or tree.entries is None:
+    if tree.columns is None or tree.column_offsets is None:
         return tree.weights.shape == (tree.bias.size * tree.n_features,)
-    shapes = tree.column_offsets.shape == (tree.n_nodes + 1,), tree.entry_offsets.shape == (tree.columns.size + 1,)
-    if not all(shapes) or tree.weights.shape != tree.entries.shape or tree.entries.dtype.kind != "u":
+    if tree.column_offsets.shape != (tree.n_nodes + 1,) or not _offsets_fit(tree.column_offsets, tree.columns):
         return False
-    if not (_offsets_fit(tree.column_offsets, tree.columns) and _offsets_fit(tree.entry_offsets, tree.entries)):
+    if tree.entry_offsets is None or tree.entries is None:
+        counts = np.diff(tree.column_offsets)
+        fits = tree.weights.shape == (int((counts * tree.n_children).sum()),)
+        return fits and bool(columns_fit(tree.columns, tree.column_offsets, tree.n_features))
+    fits = tree.entry_offsets.shape == (tree.columns.size + 1,) and tree.weights.shape == tree.entries.shape
+    if not fits or tree.entries.dtype.kind != "u" or not _offsets_fit(tree.entry_offsets, tree.entries):
         return False
     offsets = tree.column_offsets, tree.entry_offsets
     return bool(entries_fit(tree.columns, *offsets, tree.entries, tree.n_children, tree.n_features))

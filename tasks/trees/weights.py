@@ -2,11 +2,13 @@
 
 A learner that starts at 0 with an L2 penalty leaves the weights of features that no training row has at exactly 0, and
 a margin loss moves few children for each feature; so a node of a wide tree needs few of its n_features x n_children
-numbers.
+numbers. They are held number by number (`SparseWeights`), or, where most numbers of a feature that has any are not
+zero, feature by feature (`ActiveWeights`): no more bytes, and vectors at prediction.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -73,6 +75,18 @@ def entries_fit(
     return True
 
 
+@numba.njit(cache=True, nogil=True)
+def columns_fit(columns: Array, column_offsets: Array, n_features: int) -> bool:
+    """Whether at every node columns ascend in [0, n_features); arrays of a `LabelTree`, the offsets checked."""
+    for node in range(column_offsets.size - 1):
+        last = -1
+        for c in range(column_offsets[node], column_offsets[node + 1]):
+            if columns[c] <= last or columns[c] >= n_features:
+                return False
+            last = columns[c]
+    return True
+
+
 @dataclass(frozen=True, eq=False)
 class SparseWeights:
     """A matrix (n_features, n_children) of which few numbers are not zero, by feature.
@@ -126,9 +140,83 @@ class SparseWeights:
         return matrix
 
 
+@dataclass(frozen=True, eq=False)
+class ActiveWeights:
+    """A matrix (n_features, n_children) of which few rows are not zero.
+
+    columns  (n,) int32, ascending: the features with weights
+    matrix   (n, n_children) float32, C order: their rows
+    """
+
+    columns: Array
+    matrix: Array
+    shape: tuple[int, int]
+
+    def scores(self, rows: Rows) -> Array:
+        """X W, (n_rows, n_children) float32."""
+        return narrowed(rows.decoded(), self.columns).scores(self.matrix)
+
+    def to_array(self) -> Array:
+        """The whole matrix (n_features, n_children) float32."""
+        matrix = np.zeros(self.shape, np.float32)
+        matrix[self.columns] = self.matrix
+        return matrix
+
+    def sparse(self) -> SparseWeights:
+        """Number by number, those that are zero left out."""
+        return SparseWeights.of(self.matrix, self.shape[0], self.columns)
+
+
+AnyWeights = Array | SparseWeights | ActiveWeights
+
+
+def node_scores(rows: Rows, weights: AnyWeights, bias: Array) -> Array:
+    """X W + b at one node: weights (n_features, n_children), bias (n_children,) -> (n_rows, n_children)."""
+    scores: Array = rows.scores(weights) if isinstance(weights, np.ndarray) else weights.scores(rows)
+    scores += bias
+    return scores
+
+
 def entry_dtype(n_children: int) -> type[np.unsignedinteger]:
     """The dtype of child numbers below n_children."""
     return next(dtype for dtype in ENTRY_DTYPES if n_children <= np.iinfo(dtype).max + 1)
+
+
+# ---- the weights of all nodes ---------------------------------------------------------------------------------------
+
+
+def joined(matrices: Sequence[AnyWeights], n_children: Array, n_features: int) -> dict[str, Array]:
+    """The tensors that hold the weights of a tree's inner nodes, all in one form.
+
+    matrices  of the inner nodes, by node id; n_children (n_nodes,) int32. If any node has few of its features, all
+    are held in whichever form of those takes fewer bytes: by features or by numbers; otherwise as matrices.
+    """
+    if all(isinstance(one, np.ndarray) for one in matrices):
+        plain = [np.asarray(one, np.float32).reshape(-1) for one in matrices]
+        return {"weights": np.concatenate([np.zeros(0, np.float32), *plain])}
+    by_number = [_by_number(one, n_features) for one in matrices]
+    by_feature = sum(one.columns.size * one.shape[1] for one in by_number) * 4
+    numbers = sum(one.values.nbytes + one.entries.nbytes + one.starts.nbytes for one in by_number)
+    n_columns = np.zeros(n_children.size, np.int64)
+    n_columns[np.flatnonzero(n_children)] = [one.columns.size for one in by_number]
+    named = {
+        "columns": np.concatenate([one.columns for one in by_number]),
+        "column_offsets": np.concatenate([[0], np.cumsum(n_columns)]).astype(np.int64),
+    }
+    if by_feature <= numbers:
+        return named | {"weights": np.concatenate([one.of_columns().reshape(-1) for one in by_number])}
+    lengths = np.concatenate([np.diff(one.starts) for one in by_number])
+    return named | {
+        "weights": np.concatenate([one.values for one in by_number]),
+        "entry_offsets": np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        "entries": np.concatenate([one.entries for one in by_number]).astype(entry_dtype(int(n_children.max()))),
+    }
+
+
+def _by_number(weights: AnyWeights, n_features: int) -> SparseWeights:
+    if isinstance(weights, SparseWeights):
+        return weights
+    return weights.sparse() if isinstance(weights, ActiveWeights) else SparseWeights.of(weights, n_features)
 
 
 # ---- rows of the features that a node learns from ------------------------------------------------------------------

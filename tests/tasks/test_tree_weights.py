@@ -19,7 +19,8 @@ from tasks.trees import local
 from tasks.trees.local import Labelled, grow_rows
 from tasks.trees.params import LabelTreeParams
 from tasks.trees.tree import SPARSE_TENSORS, LabelTree, Split, assemble
-from tasks.trees.weights import SparseWeights, active_features, entry_dtype, narrowed
+from tasks.trees.tree import Path as TreePath
+from tasks.trees.weights import ActiveWeights, AnyWeights, SparseWeights, active_features, entry_dtype, narrowed
 from tests.bodies import csr_of
 from tests.naive import trees as naive
 
@@ -57,6 +58,18 @@ def test_a_matrix_of_some_features_goes_to_their_places() -> None:
     expected = np.zeros((8, 2))
     expected[features] = matrix
     np.testing.assert_array_equal(weights.to_array(), expected)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_weights_by_feature_score_as_the_matrix(seed: int) -> None:
+    matrix, values = holed(seed, (9, 4)), holed(seed + 100, (12, 9))
+    columns = np.flatnonzero(matrix.any(axis=1)).astype(np.int32)
+    weights = ActiveWeights(columns, matrix[columns], (9, 4))
+    np.testing.assert_array_equal(weights.to_array(), matrix)
+    np.testing.assert_array_equal(weights.sparse().to_array(), matrix)
+    rows = csr_of(values)
+    np.testing.assert_array_equal(weights.scores(rows), rows.scores(matrix))  # bit for bit: zeros add nothing
+    np.testing.assert_allclose(weights.scores(Dense(values)), values.astype(np.float64) @ matrix, atol=1e-5)
 
 
 def test_weights_of_nothing_score_zero() -> None:
@@ -121,7 +134,7 @@ def test_a_tree_of_narrowed_nodes_is_the_tree_of_whole_rows(monkeypatch: pytest.
     np.testing.assert_array_equal(sparse.bias, whole.bias)
     for node in np.flatnonzero(whole.n_children):
         weights, matrix = sparse.node_weights(node), whole.node_weights(node)
-        assert isinstance(weights, SparseWeights)
+        assert isinstance(weights, SparseWeights | ActiveWeights)
         np.testing.assert_array_equal(weights.to_array(), matrix)
     assert sparse.facts == whole.facts
     test = texts(2, 5)
@@ -131,12 +144,42 @@ def test_a_tree_of_narrowed_nodes_is_the_tree_of_whole_rows(monkeypatch: pytest.
     assert (first.classes[:, 0] == test.labels).mean() > 0.9
 
 
-def test_a_sparse_tree_holds_only_features_and_weights_in_use() -> None:
+def thinned(tree: LabelTree) -> LabelTree:
+    """The same tree with the weights below 0.1 left out, so few that the rest is held number by number."""
+    splits: dict[TreePath, Split] = {}
+    paths: list[TreePath] = [()]
+    for node in range(tree.n_nodes):
+        n = int(tree.n_children[node])
+        paths += [(*paths[node], q) for q in range(n)]
+        if n:
+            matrix = whole(tree.node_weights(node))
+            weights = SparseWeights.of(np.where(np.abs(matrix) < 0.1, np.float32(0), matrix), WIDTH)
+            first, classes = int(tree.first_child[node]), tree.label_set(node)
+            children = np.array([np.isin(classes, tree.label_set(first + q)) for q in range(n)])
+            splits[paths[node]] = Split(classes, children, weights, tree.bias[first - 1 : first - 1 + n])
+    return assemble(splits, WIDTH, N_CLASSES, tree.facts, tree.label_set(0))
+
+
+def whole(weights: AnyWeights) -> np.ndarray:
+    return weights if isinstance(weights, np.ndarray) else weights.to_array()
+
+
+def test_few_weights_are_held_number_by_number() -> None:
+    tree = thinned(grown())
+    assert tree.columns is not None
+    assert tree.entries is not None
+    assert (tree.weights != 0).all()
+    assert tree.weights.size < 0.5 * tree.bias.size * WIDTH
+    test = texts(2, 5)
+    assert (tree.rank(test.rows, 3).classes[:, 0] == test.labels).mean() > 0.9
+
+
+def test_a_sparse_tree_holds_only_features_in_use() -> None:
     tree = grown()
     assert tree.columns is not None
-    assert (tree.weights != 0).all()
+    assert tree.entries is None
     assert WIDTH - 1 not in tree.columns
-    assert tree.weights.size < 0.9 * tree.bias.size * WIDTH
+    assert tree.weights.size < 0.99 * tree.bias.size * WIDTH
 
 
 def test_a_sparse_tree_answers_dense_rows() -> None:
@@ -159,7 +202,7 @@ def test_one_sparse_node_makes_all_nodes_of_a_tree_sparse() -> None:
     found = [tree.node_weights(node) for node in (0, 1)]
     expected = [matrix, below.parameters()["weights"]]
     for one, array in zip(found, expected, strict=True):
-        assert isinstance(one, SparseWeights)
+        assert not isinstance(one, np.ndarray)
         np.testing.assert_array_equal(one.to_array(), array)
 
 
@@ -180,12 +223,11 @@ def test_a_sparse_tree_is_saved_and_loaded(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.rank(test.rows, 3).scores, tree.rank(test.rows, 3).scores)
 
 
-def test_a_tree_saved_as_matrices_still_loads() -> None:
+@pytest.mark.parametrize("thin", [False, True])
+def test_a_tree_saved_as_matrices_still_loads(thin: bool) -> None:
     """The only form before sparse weights came, and that of trees of dense rows."""
-    tree = grown()
-    inner = np.flatnonzero(tree.n_children)
-    matrices = [tree.node_weights(node) for node in inner]
-    plain = [one.to_array().ravel() for one in matrices if isinstance(one, SparseWeights)]
+    tree = thinned(grown()) if thin else grown()
+    plain = [whole(tree.node_weights(node)).ravel() for node in np.flatnonzero(tree.n_children)]
     tensors = {name: values for name, values in tree.tensors().items() if name not in SPARSE_TENSORS}
     old = LabelTree.load(header_of(tree), tensors | {"weights": np.concatenate(plain)})
     test = texts(2, 5)
@@ -221,12 +263,30 @@ def put(place: int, value: int) -> Callable[[np.ndarray], np.ndarray]:
     ],
 )
 def test_sparse_arrays_that_do_not_fit_are_refused(name: str, change: Callable[[np.ndarray], np.ndarray]) -> None:
-    tree = grown()
+    tree = thinned(grown())
     tensors = tree.tensors()
     with pytest.raises(ModelFormat):
         LabelTree.load(header_of(tree), {**tensors, name: change(tensors[name])})
     with pytest.raises(ModelFormat, match="needs the tensors"):
         LabelTree.load(header_of(tree), {key: tensors[key] for key in tensors if key != "entries"})
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("columns", lambda a: a[:-1]),
+        ("columns", put(-1, WIDTH)),
+        ("columns", lambda a: a[::-1]),
+        ("column_offsets", put(1, -1)),
+        ("weights", lambda a: a[:-1]),
+    ],
+)
+def test_columns_that_do_not_fit_are_refused(name: str, change: Callable[[np.ndarray], np.ndarray]) -> None:
+    tree = grown()
+    tensors = tree.tensors()
+    assert "entries" not in tensors
+    with pytest.raises(ModelFormat):
+        LabelTree.load(header_of(tree), {**tensors, name: change(tensors[name])})
 
 
 def test_a_flat_tree_of_sparse_rows_is_sparse() -> None:

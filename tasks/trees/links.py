@@ -1,0 +1,55 @@
+"""From the scores of a node's children to their probabilities given the node."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+
+from tasks.exponential import LANES, largest, lower_and_raise32, total
+from tasks.rows.base import Array
+
+SOFTMAX, SIGMOID = "softmax", "sigmoid"
+LINKS = (SOFTMAX, SIGMOID)
+
+
+class Room(NamedTuple):
+    """Working space of `softmax_children`: float32 of n children three times, LANES float32 and float64."""
+
+    powers: Array
+    lowered: Array
+    turns: Array
+    few: Array
+    lanes: Array
+
+
+def room_for(n_children: int) -> Room:
+    """For nodes of at most n_children."""
+    powers, lowered, turns = (np.empty(n_children, np.float32) for _ in range(3))
+    return Room(powers, lowered, turns, np.empty(LANES, np.float32), np.empty(LANES))
+
+
+@numba.njit(cache=True, nogil=True)
+def softmax_children(scores: Array, scale: float, mass: float, out: Array, room: Room) -> None:
+    """out = mass * softmax(scale * scores): exponentials in float32, sums in float64.
+
+    scores (n,) float32, n >= 1; out (n,) float64
+    """
+    powers, lowered, turns = room.powers[: out.size], room.lowered[: out.size], room.turns[: out.size]
+    for q in range(out.size):
+        powers[q] = np.float32(scale) * scores[q]
+    highest = largest(powers, room.few)
+    lower_and_raise32(powers, highest, lowered, turns, turns.view(np.int32), powers.view(np.int32))
+    factor = mass / total(powers, room.lanes)
+    for q in range(out.size):
+        out[q] = factor * powers[q]
+
+
+@numba.njit(cache=True, nogil=True)
+def sigmoid_children(scores: Array, scale: float, mass: float, out: Array) -> None:
+    """out = mass / (1 + exp(-scale * scores)), float64; scores (n,) float32."""
+    for q in range(out.size):
+        score = np.float64(scale) * scores[q]
+        power = np.exp(-abs(score))
+        out[q] = mass * (1.0 if score >= 0 else power) / (1.0 + power)
