@@ -78,7 +78,10 @@ def costs_table(run: RunSummary) -> TreeTable:
     flat = [name for name in run.models if kind_of(run, name) == "ovr"] if trees else []
     names = [*flat, *trees]
     used = [one for one in COSTS if any(known(run.models[name], one[0]) is not None for name in names)]
-    rows = [(name, kind_of(run, name), shape_of(run.models[name]), *_costs(run.models[name], used)) for name in names]
+    rows = [
+        (name, kind_of(run, name), shape_of(run.models[name]) or MISSING, *_costs(run.models[name], used))
+        for name in names
+    ]
     note = (
         "Training ops: vector operations (dot products, and additions to a weight vector) per training row, really "
         f"done; one-vs-rest's are 2 K = {2 * run.n_classes:,} a pass. Test ops: dot products per test row; speed-up: "
@@ -101,10 +104,10 @@ def costs_table(run: RunSummary) -> TreeTable:
 
 
 def shape_of(metrics: Metrics) -> str:
-    """T(Q, H), and the beam where it is wider than the paper's walk; "-" of what is no T(Q, H)."""
+    """T(Q, H), and the beam where it is wider than the paper's walk; "" of what is no T(Q, H)."""
     branching, depth, beam = (known(metrics, key) for key in ("branching", "depth", "beam"))
     if branching is None or depth is None:
-        return MISSING
+        return ""
     trees = known(metrics, "trees") or 1
     several = f"{trees:.0f} x " if trees > 1 else ""
     return f"{several}T({branching:.0f}, {depth:.0f})" + (f", beam {beam:.0f}" if beam and beam > 1 else "")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pipeline.config import OWN_ROWS, Learner, RunConfig
+from pipeline.config import OWN_ROWS, Learner, RunConfig, TreeLearner
 from pipeline.notes import learner_notes
 from pipeline.published import MADE_FROM, METRICS, REPORT
 from pipeline.report.page import write_report
@@ -189,6 +189,8 @@ def metrics_of(learner: Learner, config: RunConfig, facts: Mapping[str, RowsFact
     if predict_step(learner.name) in work.inputs:
         metrics["predict_us_per_row"] = work.inputs[predict_step(learner.name)].measured.get("predict_us_per_row")
         metrics |= work.inputs[evaluate_step(learner.name)].results["metrics"]
+        if isinstance(learner, TreeLearner):
+            metrics["beam"] = learner.beam  # of the predictions, not of the model
     return metrics
 
 

@@ -24,6 +24,7 @@ def tree_details(learner: Training, config: RunConfig, work: Work) -> dict[str, 
     judged      loss and ambiguity by depth while it grew        unreachable  classes that no leaf holds
     nodes       the record of each learnt node                   loss_cap     what its loss was held below, if that was
     root        the classes of the root's children, where it was learnt which these are
+    probabilistic  True where the scores of the walks are probabilities
     walks       records of `tree_walks.walk_record`              not_found    rows asked for that are no test rows
     """
     if learner.kind not in KINDS:
@@ -39,6 +40,7 @@ def tree_details(learner: Training, config: RunConfig, work: Work) -> dict[str, 
         "nodes": model.facts.get("nodes", []),
         "loss_cap": model.facts.get("loss"),
         "root": root_of(model),
+        "probabilistic": model.probabilistic or None,
         "walks": (walks := walks_of(learner, config, work, model)),
         "not_found": sorted(set(config.report.rows) - {walk["row"] for walk in walks}),
     }

@@ -15,12 +15,14 @@ from tasks.io import Block, read_rows
 from tasks.models.predictions import Predictions, predictions_of
 from tasks.rows.base import Array, Rows
 from tasks.seeds import stream
+from tasks.trees.links import SIGMOID
 from tasks.trees.local import node_name
 from tasks.trees.tree import LabelTree
 
 OF_A_KIND = 2  # rows that are right, and rows that are not
 SAMPLE = 8  # classes of a label set that are named
 BATCH_ROWS = 1 << 16
+LARGEST = 700.0  # that float64 can be raised to
 RIGHT, LOST, WRONG, ASKED = "right", "lost at the root", "wrong", "asked for"
 
 
@@ -114,7 +116,7 @@ def walk_record(chosen: Chosen, row: Rows, tree: LabelTree, seed: int) -> dict[s
             parent = int(chosen.path[depth - 1])
             child = node - int(tree.first_child[parent])
             place = (*place, child)
-            step |= _score(tree.node_scores(parent, row)[0], child)
+            step |= _score(tree, parent, row, child)
         classes = tree.label_set(node)
         held = chosen.label >= 0 and bool(np.isin(chosen.label, classes))
         step |= {"node": node_name(place), "classes": int(classes.size), "holds": held}
@@ -126,11 +128,23 @@ def walk_record(chosen: Chosen, row: Rows, tree: LabelTree, seed: int) -> dict[s
     return {**told, "steps": steps}
 
 
-def _score(scores: Array, child: int) -> dict[str, float]:
-    """The child's score, and by how much it is ahead of the best of the others."""
+def _score(tree: LabelTree, node: int, row: Rows, child: int) -> dict[str, float]:
+    """The child's score, or its probability if the tree has such, and by how much it is ahead of the best other."""
+    scores = tree.node_scores(node, row)[0]
+    if tree.probabilistic:
+        scores = chances(tree, node, scores)
     others = np.delete(scores, child)
     ahead = {"ahead": float(scores[child] - others.max())} if others.size else {}
     return {"score": float(scores[child])} | ahead
+
+
+def chances(tree: LabelTree, node: int, scores: Array) -> Array:
+    """(Q,) float64: the probabilities of a node's children given the node, of their scores (Q,)."""
+    scaled = scores.astype(np.float64) * (1.0 if tree.scales is None else float(tree.scales[node]))
+    if tree.link == SIGMOID:
+        return np.asarray(1 / (1 + np.exp(-np.clip(scaled, -LARGEST, LARGEST))))
+    powers = np.exp(scaled - scaled.max())
+    return np.asarray(powers / powers.sum())
 
 
 def row_at(blocks: Sequence[Block], place: int) -> Rows:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -24,10 +25,11 @@ from pipeline.report.trees_partition import SHADES, held_matrix, matrix_of, part
 from pipeline.report.trees_tables import TreeTable, share, tree_tables
 from pipeline.report.trees_walks import walks_of
 from pipeline.stages.tree_details import depths_of_metrics
-from pipeline.stages.tree_walks import LOST, RIGHT, WRONG, chosen_rows
+from pipeline.stages.tree_walks import LOST, RIGHT, WRONG, Chosen, chosen_rows, walk_record
 from tasks.models.folder import load_model
+from tasks.rows import Dense
 from tasks.taxonomy import Taxonomy
-from tasks.trees.tree import LabelTree
+from tasks.trees.tree import LabelTree, Split, assemble
 from tests.pipeline.cli_caller import gaussian, make_run, metrics, succeeds
 from tests.pipeline.figures import table, texts
 from tests.pipeline.test_report import EVIL, Page
@@ -325,6 +327,23 @@ def test_a_way_names_some_of_every_label_set_and_marks_the_true_class() -> None:
     assert [step.more for step in walk.steps] == [1, 0]
 
 
+@pytest.mark.parametrize("link", ["softmax", "sigmoid"])
+def test_ways_down_a_probabilistic_tree_tell_probabilities(link: str) -> None:
+    weights = np.array([[1.0, 3.0, -2.0]], np.float32)
+    split = Split(np.arange(3, dtype=np.int32), np.eye(3, dtype=bool), weights, np.zeros(3, np.float32), scale=0.5)
+    every = np.arange(3, dtype=np.int32)
+    tree = assemble({(): split}, 1, 3, {"probabilistic": True}, every, kind="kmeans-tree", link=link)
+    chosen = Chosen(0, 9, WRONG, 1, 0, np.array([0, 1]))
+    step = walk_record(chosen, Dense(np.ones((1, 1), np.float32)), tree, 0)["steps"][1]
+    powers = [math.exp(0.5 * score) for score in (1, 3, -2)]
+    expected = [p / sum(powers) for p in powers] if link == "softmax" else [p / (1 + p) for p in powers]
+    assert step["score"] == pytest.approx(expected[0])
+    assert step["ahead"] == pytest.approx(expected[0] - expected[1])
+    way = {"row": 9, "why": WRONG, "label": 1, "answer": 0, "steps": [step]}
+    run = run_of({"t": {"kind": "kmeans-tree", "tree": {"probabilistic": True, "walks": [way]}}})
+    assert walks_of(run)[0].walks[0].steps[0].score.startswith("probability 0.")
+
+
 def test_names_on_the_page_are_text(tmp_path: Path) -> None:
     order = ClassOrder(np.arange(4), (Group(EVIL[0], 0, 2), Group(EVIL[5], 2, 4)))
     more = {"class_order": order, "class_names": EVIL[:4], "class_ids": EVIL[:4]}
@@ -362,6 +381,11 @@ name = "tree"
 kind = "label-tree"
 branching = 4
 [[train]]
+name = "wide"
+kind = "label-tree"
+branching = 4
+beam = 3
+[[train]]
 name = "coded"
 kind = "label-tree"
 branching = 3
@@ -397,7 +421,7 @@ def tree_model(folder: Path, name: str) -> LabelTree:
 
 def test_a_runs_depths_are_those_of_its_predictions(made: Path) -> None:
     found = metrics(made)
-    for name in ("tree", "coded", "given"):
+    for name in ("tree", "wide", "coded", "given"):
         tree = tree_model(made, name)
         told = pq.read_table(made / "runs" / "t" / "predictions" / f"{name}.parquet")
         kept = 1.0
@@ -420,8 +444,10 @@ def walked(told: Any) -> list[tuple[list[int], int]]:
 
 def test_a_runs_pictures_and_tables_are_of_its_models(made: Path) -> None:
     names = [row["model"] for row in published(made, "trees-costs")]
-    assert names == ["ovr", "tree", "coded", "given"]
-    assert {row["model"] for row in published(made, "trees-depths")} == {"tree", "coded", "given"}
+    assert names == ["ovr", "tree", "wide", "coded", "given"]
+    shapes = [row["shape"] for row in published(made, "trees-costs")]
+    assert shapes == ["", "T(4, 2)", "T(4, 2), beam 3", "T(3, 3)", ""]
+    assert {row["model"] for row in published(made, "trees-depths")} == {"tree", "wide", "coded", "given"}
     assert {row["model"] for row in published(made, "trees-nodes")} == {"tree", "coded"}  # a taxonomy chooses nothing
     tree, first = tree_model(made, "tree"), published(made, "partition-1")
     for child in range(int(tree.n_children[0])):
@@ -429,7 +455,7 @@ def test_a_runs_pictures_and_tables_are_of_its_models(made: Path) -> None:
         assert held == set(tree.label_set(int(tree.first_child[0]) + child).tolist())
     assert not (made / "runs" / "t" / "report-figures" / "partition-3.csv").exists()
     told = {row["model"]: float(row["speedup"]) for row in published(made, "trees-speedup")}
-    assert told == {name: metrics(made)["models"][name]["speedup"] for name in ("ovr", "tree", "coded", "given")}
+    assert told == {name: metrics(made)["models"][name]["speedup"] for name in names}
     page = (made / "runs" / "t" / "report.html").read_text("utf-8")
     assert page.count('<figure class="broad">') == 2
     assert len(page) < 2_000_000
