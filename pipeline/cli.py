@@ -201,8 +201,13 @@ def predict(
     ] = None,
     top: Annotated[int, typer.Option(help="classes per row")] = 5,
     proba: Annotated[
-        bool, typer.Option("--proba", help="probabilities of these classes, too: trace-norm, or loss = multinomial")
+        bool,
+        typer.Option("--proba", help="probabilities, too: trace-norm, kmeans-tree, or loss = multinomial"),
     ] = False,
+    beam: Annotated[
+        int | None,
+        typer.Option(help="of a tree: nodes expanded a depth at most, 1 to walk; default: as it was trained"),
+    ] = None,
     split: Annotated[str | None, typer.Option(help="of a dataset: train, validation, test; default: all rows")] = None,
     scheduler: Annotated[
         str | None, typer.Option("--scheduler", help="of a dataset, as for `run`; default: this process")

@@ -29,6 +29,7 @@ from tasks.errors import UsageError
 from tasks.io import FEATURES
 from tasks.models.blocks import predict_block
 from tasks.models.errors import ColumnMismatch, ModelMissing, NoProbabilities
+from tasks.models.flat import is_tree
 from tasks.models.folder import SavedModel, load_model
 from tasks.models.predictions import LABEL_LOG, PROBABILITIES, join_parts, part_name, read_part, write_part
 from tasks.models.selection import Selected, Selection
@@ -54,6 +55,7 @@ def predict(
     taxonomy: str | None = None,
     top: int = 5,
     proba: bool = False,
+    beam: int | None = None,
     split: str | None = None,
     scheduler: str | None = None,
     format: str | None = None,
@@ -64,6 +66,7 @@ def predict(
 
     split, scheduler     of a dataset store only; labels, format, index_base: of files only
     proba                also write probabilities of the classes named, and the logarithm of that of a known label
+    beam                 of a tree: nodes expanded a depth at most; None: the model's own
     taxonomy             a file that hierarchical error is measured on, in place of the dataset's or the model's own
     Where labels are known, a table goes to stdout and its numbers to OUTPUT.metrics.json.
     raises               OutputExists, NoProbabilities, ColumnMismatch, the errors of model folder, rows and labels
@@ -81,13 +84,15 @@ def predict(
         raise NoProbabilities(
             f"the scores of this {saved.model.kind} model are margins", f"--proba, {model}", GIVE_SOME
         )
+    if beam is not None:
+        _check_beam(beam, saved, model)
     top = min(top, saved.model.n_classes)
     with scratch_beside(output) as scratch:
         if is_dataset:
-            done = _predict_dataset(saved, data, scratch, top, split, taxonomy, scheduler or "serial")
+            done = _predict_dataset(saved, data, scratch, top, split, taxonomy, scheduler or "serial", beam)
         else:
             reading = {"fmt": format, "index_base": index_base}
-            done = _predict_files(saved, data, scratch, top, labels, taxonomy, reading)
+            done = _predict_files(saved, data, scratch, top, labels, taxonomy, reading, beam)
         joined = scratch / "joined.parquet"
         join_parts(done.parts, joined, drop=() if proba else (PROBABILITIES, LABEL_LOG))
         put_in_place(joined, output)
@@ -122,10 +127,18 @@ def _refuse_other_folder(model: Path) -> None:
         raise ModelMissing("this is a folder of models", str(model), f"name one: {', '.join(map(str, found))}")
 
 
+def _check_beam(beam: int, saved: SavedModel, model: Path) -> None:
+    if beam < 1:
+        raise UsageError(f"--beam {beam}: expected a whole number >= 1", "--beam")
+    if not is_tree(saved.model):
+        what = f"--beam has no meaning for a model of kind {saved.model.kind}, which scores every class"
+        raise UsageError(what, f"--beam, {model}", "leave it out")
+
+
 FOR_DATASETS, FOR_FILES = ("--split", "--scheduler"), ("--labels", "--format", "--index-base")
 HAS_ITS_OWN = "leave it out: a dataset has its own"
 GIVE_SOME = (
-    'trace-norm models give probabilities, and ovr, heshing and flat-hash trained with loss = "multinomial"; '
+    'trace-norm and kmeans-tree models give probabilities, and ovr, heshing, flat-hash with loss = "multinomial"; '
     "a model trained by an older version is trained again"
 )
 
@@ -134,7 +147,14 @@ GIVE_SOME = (
 
 
 def _predict_dataset(
-    saved: SavedModel, data: str, scratch: Path, top: int, split: str | None, taxonomy: str | None, scheduler: str
+    saved: SavedModel,
+    data: str,
+    scratch: Path,
+    top: int,
+    split: str | None,
+    taxonomy: str | None,
+    scheduler: str,
+    beam: int | None,
 ) -> Predicted:
     from pipeline.commands.running import profile_of
     from pipeline.runner import View, open_pool
@@ -158,7 +178,8 @@ def _predict_dataset(
     blocks = dataset.blocks()
     with open_pool(profile, memory, RunFolder(scratch), View()) as pool:
         place = str(Path(saved.folder).absolute())
-        report = pool.sum(predict_block, blocks, place, top, str(scratch), selection, name="predict_rows")
+        shared = place, top, str(scratch), selection, False, beam
+        report = pool.sum(predict_block, blocks, *shared, name="predict_rows")
     parts = [scratch / part_name(block.index) for block in blocks]
     accuracy = Accuracy(saved, tree)
     accuracy.add_blocks(dataset, blocks, parts, split)
@@ -182,6 +203,7 @@ def _predict_files(
     labels: str | None,
     taxonomy: str | None,
     reading: Mapping[str, Any],
+    beam: int | None,
 ) -> Predicted:
     accuracy = Accuracy(saved, tree_of_file(taxonomy, saved))
     width, classes = saved.n_features, classes_of_model(saved)
@@ -191,7 +213,7 @@ def _predict_files(
         index = np.arange(rows.n_rows)
         marks = np.full(rows.n_rows, NONE, np.int32) if known is None else known[start : start + rows.n_rows]
         parts.append(scratch / part_name(len(parts)))
-        write_part(parts[-1], Selected(index, index + start, marks), saved.rank(rows, top, labels=marks))
+        write_part(parts[-1], Selected(index, index + start, marks), saved.rank(rows, top, labels=marks, beam=beam))
         if known is not None:
             accuracy.add(ALL_ROWS, read_part(parts[-1]))
     return Predicted(parts, source.n_rows, accuracy)
