@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from pipeline.config import OWN_ROWS, EvaluateSection, Learner, PredictSection, TreeLearner
+from pipeline.config import BengioTree
 from pipeline.config import LabelTree as LabelTreeSection
 from pipeline.dataset import Dataset, taxonomy_digest
 from pipeline.stage import CARD_BYTES, FILE_BYTES, Estimate, Facts, Made, Stage, Work
+from pipeline.stages.bengio_size import bengio_bytes
 from pipeline.stages.grow_params import tree_height, tree_params
 from pipeline.stages.problems import gives_probabilities, held_bytes, kept_bytes, nodes, path_nodes
 from pipeline.stages.train import MEGABYTE, MODEL, inputs_of, train_step
@@ -56,6 +58,11 @@ def evaluate_step(name: str) -> str:
     return f"evaluate_{name}"
 
 
+def beam_of(learner: Learner) -> int | None:
+    """Nodes of a depth that a test row may visit, of trees that are learnt."""
+    return learner.beam if isinstance(learner, TreeLearner) else None
+
+
 @dataclass(frozen=True)
 class PredictStage(Stage):
     """The best classes of every test row, to Parquet."""
@@ -68,13 +75,8 @@ class PredictStage(Stage):
         return predict_step(self.learner.name)
 
     def settings(self) -> dict[str, Any]:
-        beam = {} if self.beam is None else {"beam": self.beam}
+        beam = {} if beam_of(self.learner) is None else {"beam": beam_of(self.learner)}
         return {"top": self.predict.top, "test_rows": self.learner.tested_on, **beam}
-
-    @property
-    def beam(self) -> int | None:
-        """Of trees."""
-        return self.learner.beam if isinstance(self.learner, TreeLearner) else None
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -103,7 +105,7 @@ class PredictStage(Stage):
         selection = Selection(work.dataset.path, TEST)
         model = str(work.folders[train_step(self.learner.name)] / MODEL)
         report: PredictReport = work.pool.sum(
-            predict_block, blocks, model, top, str(parts), selection, True, self.beam, name=self.name
+            predict_block, blocks, model, top, str(parts), selection, True, beam_of(self.learner), name=self.name
         )
         found = [parts / part_name(block.index) for block in blocks]
         metadata = {"model": work.inputs[train_step(self.learner.name)].digest, "dataset": work.dataset.digest}
@@ -171,6 +173,8 @@ def model_bytes(learner: Learner, facts: Facts) -> int:
     """Bytes of a model's parameters; of a label tree at most about."""
     if isinstance(learner, LabelTreeSection):
         return TreeSize.of(learner, tree_params(learner, facts.dataset), facts).model_bytes()
+    if isinstance(learner, BengioTree):
+        return bengio_bytes(learner, facts)
     return kept_bytes(learner, facts)
 
 

@@ -24,7 +24,14 @@ from pipeline.rows_facts import RowsFacts, learnt_bytes, rows_facts
 from pipeline.run_check import published_damage
 from pipeline.stage import NEIGHBOURS, Asked, Estimate, Facts, Made, Stage, Work, encode_step, retrieve_step
 from pipeline.stages.details import listed, model_details, row_bytes, spectrum_bytes
-from pipeline.stages.predict import PREDICTIONS, evaluate_step, model_bytes, predict_step, predictions_bytes
+from pipeline.stages.predict import (
+    PREDICTIONS,
+    beam_of,
+    evaluate_step,
+    model_bytes,
+    predict_step,
+    predictions_bytes,
+)
 from pipeline.stages.train import MEGABYTE, MODEL, TRAIN_SECONDS, saved_bytes, train_step
 from pipeline.store import Done, file_digest, write_json
 from tasks.digest import combine
@@ -86,7 +93,7 @@ class PublishStage(Stage):
         for learner in self.config.train:
             metrics = {key: value for key, value in summary.models[learner.name].items() if value is not None}
             source = work.folders[train_step(learner.name)] / MODEL
-            digests.append(publish_model(source, run_folder / "models" / learner.name, metrics))
+            digests.append(publish_model(source, run_folder / "models" / learner.name, metrics, beam_of(learner)))
             if self.tested:
                 source = work.folders[predict_step(learner.name)] / PREDICTIONS
                 link_file(source, run_folder / "predictions" / f"{learner.name}.parquet")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Protocol, TypeGuard
+from typing import Any, Protocol, Self, TypeGuard
 
 import numpy as np
 
@@ -46,6 +46,10 @@ class TreeModel(Model, Protocol):
     @property
     def probabilistic(self) -> bool:
         """Whether its scores are probabilities."""
+        ...
+
+    def searched(self, beam: int) -> Self:
+        """The same with another beam of its own."""
         ...
 
     def rank(self, rows: Rows, top: int, labels: Array | None = None, beam: int | None = None) -> Ranking:

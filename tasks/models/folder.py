@@ -145,12 +145,15 @@ def load_model(folder: str | Path) -> SavedModel:
     return SavedModel(model, classes, tuple(encoders), header, str(place))
 
 
-def publish_model(source: str | Path, target: str | Path, metrics: Mapping[str, float]) -> str:
-    """Write the model of one folder to another, with the metrics that were measured since; the digest stays."""
+def publish_model(source: str | Path, target: str | Path, metrics: Mapping[str, float], beam: int | None = None) -> str:
+    """Write the model of one folder to another, with the metrics that were measured since; the digest stays.
+
+    beam  of a tree: that it was tested with, to be its own from now on
+    """
     saved = load_model(source)
     return save_model(
         target,
-        saved.model,
+        saved.model if beam is None or not is_tree(saved.model) else saved.model.searched(beam),
         saved.classes,
         rows=saved.header["rows"],
         test_rows=saved.header["test_rows"],

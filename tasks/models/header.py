@@ -22,7 +22,8 @@ from tasks.rows.base import Array
 FORMAT, VERSION = "labelgrove.model", 1
 MAX_HEADER_BYTES = 100 * 2**20
 RESTORE = "restore the folder from where it came, or train again"
-NOT_CONTENT = ("digest", "metrics", "provenance", "name", "beam")  # of model.json: differ between equal models
+WRITTEN = ("digest", "metrics", "provenance", "name")  # by the folder, beside what makes up the content
+NOT_CONTENT = (*WRITTEN, "beam")  # of model.json: differ between equal models
 
 
 def make_header(
@@ -44,7 +45,7 @@ def make_header(
         "tensors": shapes_of(tensors),
         **names,
     }
-    clash = {key for key in own if key in {*ours, *NOT_CONTENT} and own[key] != ours.get(key)}
+    clash = {key for key in own if key in {*ours, *WRITTEN} and own[key] != ours.get(key)}
     if clash:
         raise ValueError(f"a model's header must not use {sorted(clash)}: the folder writes them")
     return {**own, **ours}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numba
@@ -90,6 +90,10 @@ class Forest:
         """Nodes that every tree expands a depth at most."""
         return self.trees[0].beam
 
+    def searched(self, beam: int) -> Self:
+        """The same trees with another beam of their own."""
+        return replace(self, trees=tuple(tree.searched(beam) for tree in self.trees))
+
     def rank(self, rows: Rows, top: int, labels: Array | None = None, beam: int | None = None) -> Ranking:
         """The classes of highest mean probability; evaluations add up, the path is that through the first tree.
 
@@ -111,7 +115,7 @@ class Forest:
 
     def header(self) -> dict[str, Any]:
         """Plain values for model.json: how many trees, and what each says of itself."""
-        headers = [tree.header() for tree in self.trees]
+        headers = [{key: value for key, value in tree.header().items() if key != BEAM} for tree in self.trees]
         facts: dict[str, Any] = {"kind": self.kind, TREES: len(self.trees), PROBABILISTIC: True, "members": headers}
         return facts | ({BEAM: self.beam} if self.beam != 1 else {})
 
@@ -125,7 +129,7 @@ class Forest:
         members = header["members"]
         if not members or header[TREES] != len(members):
             raise ModelFormat(f"{TREES} is {header[TREES]!r}, but {len(members)} trees are described")
-        shared = {name: header[name] for name in ("n_features", "n_classes")}
+        shared = {name: header[name] for name in ("n_features", "n_classes", BEAM) if name in header}
         trees = []
         for t, member in enumerate(members):
             own = {name.removeprefix(f"t{t}."): tensors[name] for name in tensors if name.startswith(f"t{t}.")}

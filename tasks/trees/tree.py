@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -223,6 +223,10 @@ class LabelTree:
         """(n_rows, n_children) float32 of the rows at an inner node."""
         first = self.first_child[node] - 1
         return node_scores(rows, self.node_weights(node), self.bias[first : first + self.n_children[node]])
+
+    def searched(self, beam: int) -> Self:
+        """The same tree with another beam of its own."""
+        return replace(self, beam=beam)
 
     def rank(self, rows: Rows, top: int, labels: Array | None = None, beam: int | None = None) -> Ranking:
         """The best classes of the leaves that each row comes to.
