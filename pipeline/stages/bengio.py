@@ -13,6 +13,7 @@ from pipeline.config import BengioTree, OneVsRest
 from pipeline.dataset import Dataset
 from pipeline.joint_oracle import JointOracle, Told, forget, keep_told, layout_over, parted, told_before
 from pipeline.stage import Estimate, Facts, Made, Work
+from pipeline.stages.bengio_size import bengio_bytes, one_model, shape_params
 from pipeline.stages.grow import field_of, tree_facts
 from pipeline.stages.grow_params import ROOT_AMBIGUITY
 from pipeline.stages.train import (
@@ -28,7 +29,6 @@ from pipeline.stages.train import (
     sgd_params,
     train_flat,
 )
-from pipeline.stages.tree_size import TreeSize
 from pipeline.store import PROGRESS, SOLVED
 from tasks.digest import digest_text
 from tasks.fit.targets import SplitTargets
@@ -48,7 +48,6 @@ from tasks.trees.tree import LabelTree
 
 FLAT = "ovr"
 OVR_SECONDS = "ovr_seconds"  # measured: of the flat classifiers and their confusion
-UNEVEN = 3.0  # weights of a tree of uneven parts, times those of even ones: seen up to 1.3
 
 
 def flat_section(learner: BengioTree) -> OneVsRest:
@@ -67,11 +66,6 @@ def flat_section(learner: BengioTree) -> OneVsRest:
 def confused_alike(learner: BengioTree) -> dict[str, Any]:
     """What decides the confusion: learners in which it is the same take it from one training of flat classifiers."""
     return flat_section(learner).model_dump(mode="json")
-
-
-def shape_params(learner: BengioTree, n_classes: int) -> LabelTreeParams:
-    """Branching and depth, settled. Raises ParamError, TreeShape."""
-    return LabelTreeParams(branching=learner.branching, depth=learner.depth).settled(n_classes)
 
 
 @dataclass(frozen=True)
@@ -97,19 +91,19 @@ class BengioStage(TrainStage):
         return {key: value for key, value in self.learner.model_dump(mode="json").items() if key != "beam"}
 
     def estimate(self, facts: Facts) -> Estimate:
-        params = shape_params(self.learner, facts.dataset.n_classes)
-        rows, dataset = facts.rows[self.learner.rows], facts.dataset
-        nonzeros = rows.row_floats if rows.body in ("csr", "onehot") else 0
-        size = TreeSize(params, rows.n_features, dataset.n_classes, dataset.split_counts["train"], nonzeros)
-        weights = int(UNEVEN * joint_bytes(size)) if nonzeros else joint_bytes(size)
-        flat = flat_estimate(flat_section(self.learner), facts)
-        task = 2 * rows.block_bytes + 3 * weights + 12 * 1024 * rows.row_floats
-        adding = (FAN_IN + 2) * weights if self.learner.partitions > 1 else 0
-        kept = saved_bytes(self.learner, weights, facts)
-        spare = max(flat.disk_bytes + flat.spare_bytes, 3 * weights) + 32 * dataset.n_rows + MEGABYTE
-        tasks = flat.tasks + self.learner.rounds * self.learner.partitions + (params.branching or 1) + 4
-        held = max(flat.task_bytes, task + 64 * MEGABYTE, adding)
-        return Estimate(held, kept, tasks, spare, max(flat.driver_bytes, 5 * weights))
+        params, rows = shape_params(self.learner, facts.dataset.n_classes), facts.rows[self.learner.rows]
+        weights, flat = bengio_bytes(self.learner, facts), flat_estimate(flat_section(self.learner), facts)
+        task = 2 * rows.block_bytes + 3 * weights + 12 * 1024 * rows.row_floats + 64 * MEGABYTE
+        models = 1 if one_model(params, self.learner, facts) else min(FAN_IN, self.learner.partitions)
+        adding = (models + 2) * weights if models > 1 else 0
+        spare = max(flat.disk_bytes + flat.spare_bytes, 3 * weights) + 32 * facts.dataset.n_rows + MEGABYTE
+        return Estimate(
+            max(flat.task_bytes, task, adding),
+            saved_bytes(self.learner, weights, facts),
+            flat.tasks + self.learner.rounds * models + (params.branching or 1) + 4,
+            spare,
+            max(flat.driver_bytes, 5 * weights),
+        )
 
     def run(self, work: Work) -> Made:
         started = time.perf_counter()
@@ -222,16 +216,6 @@ class SplitCounts:
     def without(self) -> Array:
         """(n_classes,) bool: classes that have no validation row."""
         return np.asarray(self.validation == 0)
-
-
-def joint_bytes(size: TreeSize) -> int:
-    """The weights of all splits of an even tree: of the features that a split's rows have, for each of its children."""
-    children, held = size.params.branching or 2, 0.0
-    for depth in range(size.params.height - 1):
-        nodes = min(children**depth, size.n_classes)
-        held += nodes * children * (size.features(1.0 / nodes) + 1)
-    nodes = min(children ** (size.params.height - 1), size.n_classes)
-    return int(4 * (held + size.n_classes * (size.features(1.0 / nodes) + 1)))
 
 
 def judging_facts(model: LabelTree, judged: Array, tree: TaxonomyTree, counts: SplitCounts) -> dict[str, Any]:
