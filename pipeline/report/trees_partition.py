@@ -26,7 +26,8 @@ MOST_COLUMNS = 1200  # of the picture; of more classes, several share one, and i
 SHADES = (0.35, 0.6, 0.8, 1.0)  # opacity of cells of which at most 1/4, 1/2, 3/4, all classes are held
 WIDTH, LEFT, RIGHT, TOP, BOTTOM = 1200.0, 64.0, 8.0, 54.0, 26.0
 LEAST_HEIGHT, MOST_HEIGHT, ROW_HEIGHT = 90.0, 420.0, 12.0  # of the matrix
-TEXT = 13  # font size; a letter is about 0.58 of it wide
+TEXT = 13  # font size ...
+LETTER = 0.58 * TEXT  # ... and about how wide a letter is
 MOST_MATRICES = 6
 
 
@@ -62,7 +63,10 @@ def _plot(run: RunSummary, name: str, root: Sequence[Sequence[int]], place: int)
     caption = f"Rows: its {len(root):,} children, by the middle of what they hold; columns: {run.n_classes:,} classes"
     caption += " in the taxonomy's order" if order.groups else ", by number"
     caption += f", {shared} to a column, the fuller the more of them are held" if shared > 1 else ""
-    caption += ". Boxes are subtrees of the taxonomy." if order.groups else "."
+    caption += "."
+    if order.groups:
+        caption += " Boxes: subtrees of the taxonomy, with how many classes they have, from the left "
+        caption += ", ".join(f"{short_name(printable(one.name))} ({one.n_classes:,})" for one in order.groups) + "."
     rows = [(child, int(c)) for child, classes in enumerate(root) for c in classes]
     named = [(child, c, run.class_ids[c] if c < len(run.class_ids) else "", order.places[c]) for child, c in rows]
     text = csv_text(["child", "class", "id", "column"], named)
@@ -132,7 +136,7 @@ def _cells(cells: Array) -> list[str]:
 
 
 def _boxes(groups: Sequence[Group], n_classes: int, height: float) -> list[str]:
-    """A frame around each subtree's columns, its number above, and its name where there is room beside the last one."""
+    """A frame around each subtree's columns, and its name above, on the first of three lines that has room."""
     across = (WIDTH - LEFT - RIGHT) / max(1, n_classes)
     parts = []
     ends = [LEFT, LEFT, LEFT]  # where the last name of each line above the matrix ends
@@ -141,12 +145,12 @@ def _boxes(groups: Sequence[Group], n_classes: int, height: float) -> list[str]:
         place = f'x="{x:.1f}" y="{TOP - 3:g}" width="{width:.1f}" height="{height + 6:g}"'
         parts.append(f'<rect {place} fill="none" stroke="var(--other)" stroke-width="1.6"/>')
         name = short_name(printable(group.name), 26)
-        line = next((i for i, end in enumerate(ends) if end <= x), None)
+        anchored = min(x, WIDTH - RIGHT - LETTER * len(name))
+        line = next((i for i, end in enumerate(ends) if end <= anchored), None)
         if line is None:
             continue
-        ends[line] = x + 0.58 * TEXT * len(name) + 8
+        ends[line] = anchored + LETTER * len(name) + 8
         y = TOP - 8 - 15 * line
-        anchored = min(x, WIDTH - RIGHT - 0.58 * TEXT * len(name))
         parts.append(f'<path d="M{x:.1f} {TOP - 3:g}V{y:g}" stroke="var(--other)" stroke-width="0.8" fill="none"/>')
         parts.append(_text(anchored + 3, y, name, "start"))
     return parts

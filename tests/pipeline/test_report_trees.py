@@ -263,7 +263,17 @@ def test_columns_follow_the_order_and_boxes_its_groups() -> None:
     assert plot.svg.count('stroke="var(--other)" stroke-width="1.6"') == 2
     assert "second" in texts(plot.svg)
     assert "<script>" not in plot.svg
-    assert "Boxes are subtrees" in plot.caption
+    assert plot.caption.endswith(f"from the left {EVIL[0]} (2), second (2).")
+
+
+def test_names_of_boxes_stand_on_lines_of_their_own_where_they_would_meet() -> None:
+    groups = [Group(f"a long name of a subtree {i}", 3 * i, 3 * i + 3) for i in range(5)]
+    svg = partition_svg(matrix_of(np.ones((2, 100), bool)), groups, 100)
+    found = re.findall(r'<text x="([\d.]+)" y="([\d.]+)" text-anchor="start"[^>]*>([^<]*)', svg)
+    names = [name for _, _, name in found]
+    assert names == [group.name for group in groups[:3]]  # no line has room for the fourth and the fifth
+    assert len({y for _, y, _ in found}) == 3
+    assert svg.count('stroke-width="1.6"') == 5
 
 
 def test_rivals_stand_one_below_the_other_and_beams_of_one_tree_once() -> None:
