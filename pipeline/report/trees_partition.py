@@ -23,7 +23,7 @@ from pipeline.report.trees_tables import kind_of, tree_details
 from tasks.rows.base import Array
 
 MOST_COLUMNS = 1200  # of the picture; of more classes, several share one, and its shade says how many of them are held
-SHADES = (0.35, 0.6, 0.8, 1.0)  # opacity of cells of which at most 1/4, 1/2, 3/4, all classes are held
+SHADES = (0.45, 0.65, 0.85, 1.0)  # opacity of cells of which at most 1/4, 1/2, 3/4, all classes are held
 WIDTH, LEFT, RIGHT, TOP, BOTTOM = 1200.0, 64.0, 8.0, 54.0, 26.0
 LEAST_HEIGHT, MOST_HEIGHT, ROW_HEIGHT = 90.0, 420.0, 12.0  # of the matrix
 TEXT = 13  # font size ...
@@ -105,7 +105,7 @@ def partition_svg(matrix: Matrix, groups: Sequence[Group], n_classes: int) -> st
     total = TOP + height + BOTTOM
     parts = [f'<svg viewBox="0 0 {WIDTH:g} {total:g}" xmlns="http://www.w3.org/2000/svg" font-size="{TEXT}">']
     placed = f"translate({LEFT:g} {TOP:g}) scale({across:.6g} {down:.6g})"
-    parts.append(f'<g transform="{placed}" fill="var(--main)" shape-rendering="crispEdges">')
+    parts.append(f'<g transform="{placed}" stroke="var(--main)" fill="none" shape-rendering="crispEdges">')
     parts += _cells(matrix.cells)
     parts.append("</g>")
     frame = f'x="{LEFT:g}" y="{TOP:g}" width="{WIDTH - LEFT - RIGHT:g}" height="{height:g}"'
@@ -120,16 +120,20 @@ def partition_svg(matrix: Matrix, groups: Sequence[Group], n_classes: int) -> st
 
 
 def _cells(cells: Array) -> list[str]:
-    """One path per shade: every run of equal cells in a row is a rectangle of height 1."""
+    """One path per shade: every run of equal cells in a row is a stroke of width 1, told from the end of the last."""
     shades = np.ceil(np.asarray(cells) * len(SHADES) - 1e-9).astype(np.int64)  # 0: nothing is held
     found: list[list[str]] = [[] for _ in SHADES]
     for row, line in enumerate(shades):
         edges = np.flatnonzero(np.diff(line, prepend=0, append=0))
-        for start, stop in pairwise(edges):
-            if line[start]:
-                found[line[start] - 1].append(f"M{start} {row}h{stop - start}v1h-{stop - start}z")
+        ends: dict[int, int] = {}
+        for start, stop in pairwise(edges.tolist()):
+            shade = int(line[start])
+            if shade:
+                moved = f"m{start - ends[shade]} 0" if shade in ends else f"M{start} {row}.5"
+                found[shade - 1].append(f"{moved}h{stop - start}")
+                ends[shade] = stop
     return [
-        f'<path fill-opacity="{shade:g}" d="{"".join(runs)}"/>'
+        f'<path stroke-opacity="{shade:g}" d="{"".join(runs)}"/>'
         for shade, runs in zip(SHADES, found, strict=True)
         if runs
     ]

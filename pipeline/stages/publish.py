@@ -42,6 +42,7 @@ from tasks.worker import versions
 Metrics = dict[str, float | None]
 PAGE = "report.html"
 LINE_BYTES = 512  # of a class or a pair of classes on the page
+TREE_BYTES, TREE_CLASS_BYTES = 256 << 10, 128  # of a tree's part of the page and its CSV: at all, and for each class
 PAGE_BYTES = 512 << 10  # the page without these lines, its figures, events and the table of tasks
 
 
@@ -80,6 +81,9 @@ class PublishStage(Stage):
         train, predict = self.config.train, self.config.predict
         models = [saved_bytes(learner, model_bytes(learner, facts), facts) for learner in train]
         shown = 2 * LINE_BYTES * self.config.report.worst_classes * len(train)
+        shown += sum(isinstance(learner, TreeLearner) for learner in train) * (
+            TREE_BYTES + TREE_CLASS_BYTES * facts.dataset.n_classes
+        )
         copies = [predictions_bytes(learner, predict, facts) for learner in train if self.tested]
         task = MEGABYTE + spectrum_bytes(self.config, facts.rows, facts.dataset.n_classes)
         return Estimate(task, sum(models) + sum(copies) + shown + PAGE_BYTES, 0, max(models, default=0))
