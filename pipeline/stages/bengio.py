@@ -31,6 +31,7 @@ from pipeline.stages.train import (
 )
 from pipeline.store import PROGRESS, SOLVED
 from tasks.digest import digest_text
+from tasks.fit.fit import FitResult
 from tasks.fit.targets import SplitTargets
 from tasks.io import read_labels
 from tasks.rows.base import Array
@@ -112,7 +113,7 @@ class BengioStage(TrainStage):
         told = self._told(work, params, counts)
         affinity = affinity_of(told.confusion, work.dataset.n_classes)
         tree = parted(affinity, params, work.seed, work.pool, folder, self.learner.name)
-        model = self._trained(work, tree, params, counts, folder)
+        model, result = self._trained(work, tree, params, counts, folder)
         judged = self._judged(work, model, counts)
         model = replace(model, facts={**model.facts, **judging_facts(model, judged, tree, counts)})
         digest = save(self, work, model, {"operations": model.facts["operations"]})
@@ -120,7 +121,8 @@ class BengioStage(TrainStage):
         facts = {**model_facts(model, float(model.facts["operations"]), n_train), **tree_facts(model)}
         facts[ROOT_AMBIGUITY] = model.facts["judged"][0]["ambiguity"]
         facts |= {name: told.cost[name] for name in ("ovr_ops_per_row",) if name in told.cost}
-        facts |= {name: model.facts[name] for name in ("trial", "history")}
+        facts |= {"trial": result.trial.as_json(), "history": result.history}
+        facts["training_bytes"] = sum(values.nbytes for values in result.parameters.values())
         before = float(told.cost.get("seconds", 0.0))
         total = seconds if told.fresh else seconds + before
         return Made(digest, facts, {"seconds": seconds, OVR_SECONDS: before, TRAIN_SECONDS: total})
@@ -159,7 +161,7 @@ class BengioStage(TrainStage):
 
     def _trained(
         self, work: Work, tree: TaxonomyTree, params: LabelTreeParams, counts: SplitCounts, folder: Path
-    ) -> LabelTree:
+    ) -> tuple[LabelTree, FitResult]:
         blocks, name = work.train_blocks(self.learner.rows), self.learner.name
         sgd, n_train = sgd_params(self.learner, doubled=True), work.dataset.split_counts["train"]
         row_bytes = work.pool.map(block_row_bytes, blocks[:1], name=f"measure_{name}")[0]
@@ -177,10 +179,8 @@ class BengioStage(TrainStage):
             "ambiguity": None,
             "loss": None,
             "operations": result.operations,
-            "trial": result.trial.as_json(),
-            "history": result.history,
         }
-        return joint_model(tree, oracle.joint.scorer(oracle.layout), result.parameters, facts)
+        return joint_model(tree, oracle.joint.scorer(oracle.layout), result.parameters, facts), result
 
     def _judged(self, work: Work, model: LabelTree, counts: SplitCounts) -> Array:
         """(n_nodes, 3) float64, see `tasks.trees.judged`."""

@@ -6,8 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from pipeline.config import OWN_ROWS, EvaluateSection, Learner, PredictSection, TreeLearner
-from pipeline.config import BengioTree
+from pipeline.config import OWN_ROWS, BengioTree, EvaluateSection, Learner, PredictSection, TreeLearner
 from pipeline.config import LabelTree as LabelTreeSection
 from pipeline.dataset import Dataset, taxonomy_digest
 from pipeline.stage import CARD_BYTES, FILE_BYTES, Estimate, Facts, Made, Stage, Work
