@@ -287,13 +287,11 @@ def find_entries(rows: Entries, i: int, columns: Array, table: Array, found: Arr
 
     table (n_features,) int32: the place of each feature, -1 for none; or (0,), to search
     """
-    n = 0
+    n, data, indices, noted = 0, rows.data, rows.indices, table.size > 0
     for p in range(rows.indptr[i], rows.indptr[i + 1]):
-        feature = rows.indices[p]
-        place = table[feature] if table.size else position(columns, feature)
-        if place >= 0:
-            found[n], factors[n] = place, rows.data[p]
-            n += 1
+        place = table[indices[p]] if noted else position(columns, indices[p])
+        found[n], factors[n] = place, data[p]
+        n += place >= 0  # no branch: whether a node knows a feature cannot be predicted
     return n
 
 

@@ -101,12 +101,13 @@ def expand(search: Search, group: Round, scores: Array, shape: Shape, room: Room
     scores  (n_scores,) float32 of the round; their probabilities go to pool[used:], float64, in the same order
     """
     best, mass, at, n_found = search.best, search.mass, search.at, search.n_found
-    expanded, starts, n_expanded, n_depths = search.expanded, search.starts, search.n_expanded, search.places.size - 1
+    expanded, starts, n_expanded = search.expanded, search.starts, search.n_expanded
     places, open_nodes, open_masses, n_open = search.places, search.open_nodes, search.open_masses, search.n_open
     rows, bounds, n_children, sizes = group.rows, group.bounds, shape.n_children, shape.sizes
     for g in range(group.nodes.size):
         node = group.nodes[g]
         width, scale, first = n_children[node], shape.scales[node], shape.first_child[node]
+        opens = n_children[first : first + width].max() > 0
         inner, held, depth = n_children[first : first + width], sizes[first : first + width], shape.depths[node] + 1
         for t in range(bounds[g], bounds[g + 1]):
             i, start = rows[t], group.starts[g] + (t - bounds[g]) * width
@@ -118,12 +119,12 @@ def expand(search: Search, group: Round, scores: Array, shape: Shape, room: Room
             expanded[i, n_found[i]], starts[i, n_found[i]] = node, used + start
             n_found[i] += 1
             best[i] = best_leaf(masses, inner, held, best[i])
-            if depth < n_depths:
+            if opens:
                 first_place, room_left = places[depth], places[depth + 1] - places[depth] - n_expanded[i, depth]
                 nodes = open_nodes[i, first_place : first_place + room_left]
                 open_here = open_masses[i, first_place : first_place + room_left]
                 n_open[i, depth] = open_children(masses, inner, first, best[i], nodes, open_here, n_open[i, depth])
-            at[i] = next_node(search, i)
+            at[i], mass[i] = next_node(places, open_nodes, open_masses, n_open, n_expanded, i, best[i])
 
 
 @numba.njit(cache=True, nogil=True)
@@ -168,20 +169,23 @@ def open_children(
 
 
 @numba.njit(cache=True, nogil=True)
-def next_node(search: Search, i: int) -> int:
-    """Take the most probable open node of a row, whose probability becomes the row's; NO_NODE when it is finished."""
-    places, n_open, nodes, masses = search.places, search.n_open, search.open_nodes, search.open_masses
-    depth, mass = -1, search.best[i]
-    for d in range(n_open.shape[1]):
-        if n_open[i, d] > 0 and masses[i, places[d]] > mass:
-            depth, mass = d, masses[i, places[d]]
+def next_node(
+    places: Array, open_nodes: Array, open_masses: Array, n_open: Array, n_expanded: Array, i: int, best: float
+) -> tuple[int, float]:
+    """Take the most probable open node of row i out: (node, its probability); NO_NODE if none is above `best`.
+
+    Arrays as in `Search`.
+    """
+    depth, mass = -1, best
+    for d in range(places.size - 1):
+        if n_open[i, d] > 0 and open_masses[i, places[d]] > mass:
+            depth, mass = d, open_masses[i, places[d]]
     if depth < 0:
-        return NO_NODE
+        return NO_NODE, best
     first, n = places[depth], n_open[i, depth] - 1
-    node = nodes[i, first]
+    node = open_nodes[i, first]
     for place in range(first, first + n):
-        nodes[i, place], masses[i, place] = nodes[i, place + 1], masses[i, place + 1]
+        open_nodes[i, place], open_masses[i, place] = open_nodes[i, place + 1], open_masses[i, place + 1]
     n_open[i, depth] = n
-    search.n_expanded[i, depth] += 1
-    search.mass[i] = mass
-    return int(node)
+    n_expanded[i, depth] += 1
+    return node, mass
