@@ -22,6 +22,7 @@ from tasks.fit.class_ranges import (
     fit_range,
     parameters_of,
     sample_of_classes,
+    undivided,
 )
 from tasks.fit.fit import FitResult
 from tasks.fit.linear import LinearScorer
@@ -53,7 +54,7 @@ def fit_ranges(
     Raises as `fit` does, DiskFull.
     """
     name, classes = problem.name, sample_of_classes(ranges)
-    common = RangeFit(problem, blocks[0].store, n_train, str(folder / RANGES))
+    common = RangeFit(undivided(problem), blocks[0].store, n_train, str(folder / RANGES))
     trial: StepTrial = pool.map(choose_step, [tuple(blocks)], common.problem(classes), name=f"step_{name}")[0]
     common = common.with_trial(trial, len(classes))
     reports: list[RangeReport] = pool.map(fit_range, list(ranges), common, name=f"fit_{name}")

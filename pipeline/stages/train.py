@@ -12,7 +12,6 @@ from pipeline.class_ranges import fit_ranges
 from pipeline.config import OWN_ROWS, Learner, SgdLearner, TaxonomyLearner
 from pipeline.dataset import Dataset, taxonomy_digest
 from pipeline.oracles import FileCheckpoint, PoolOracle
-from pipeline.rows_facts import RowsFacts
 from pipeline.stage import CARD_BYTES, ENCODER, ROWS_STORE, Estimate, Facts, Made, Stage, Work, encode_step
 from pipeline.stages.problems import (
     Fitted,
@@ -27,6 +26,7 @@ from pipeline.stages.problems import (
 )
 from pipeline.store import PROGRESS
 from tasks.fit.blocks import SAMPLE_BYTES
+from tasks.fit.class_ranges import MOST_ROWS
 from tasks.fit.fit import NoTrainingRows, fit
 from tasks.fit.problem import SgdProblem
 from tasks.fit.sgd import SgdParams
@@ -197,7 +197,7 @@ def flat_estimate(learner: FlatLearner, facts: Facts) -> Estimate:
         task = (
             2 * rows.block_bytes
             + RANGE_COPIES * held_bytes(learner, facts, model)
-            + _batch_bytes(rows, ranges[-1].n_classes)
+            + _batch_bytes(facts.dataset.block_rows, ranges[-1].n_classes)
         )
         return Estimate(task, kept, len(ranges) + 1, spare)
     task = 2 * rows.block_bytes + 3 * model + 4 * 1024 * (rows.row_floats + 2 * nodes(learner, facts)) + 64 * MEGABYTE
@@ -205,9 +205,9 @@ def flat_estimate(learner: FlatLearner, facts: Facts) -> Estimate:
     return Estimate(max(task, adding), kept, learner.rounds * learner.partitions + 1, spare)
 
 
-def _batch_bytes(rows: RowsFacts, n_classes: int) -> int:
-    """Of the sample on which a step is chosen, and of all its scores."""
-    return SAMPLE_BYTES + 4 * SgdParams().trial_rows * (rows.row_floats + 3 * n_classes) + 64 * MEGABYTE
+def _batch_bytes(block_rows: int, n_classes: int) -> int:
+    """Of the sample on which a step is chosen, and of the scores of a block of it."""
+    return SAMPLE_BYTES + 4 * min(block_rows, MOST_ROWS) * 3 * n_classes + 64 * MEGABYTE
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -38,6 +39,19 @@ class FileCheckpoint:
     def save(self, round_index: int, parameters: Parameters, history: list[Record]) -> None:
         progress = np.array(json.dumps({"round": round_index, "history": history}))
         keep(self.path, {"progress": progress, **{f"={name}": array for name, array in parameters.items()}})
+
+
+class SparingCheckpoint(FileCheckpoint):
+    """The same, but not oftener than every so many seconds: for fits that are short beside the time to write them."""
+
+    def __init__(self, folder: Path, seconds: float) -> None:
+        super().__init__(folder)
+        self.seconds, self.last = seconds, time.monotonic()
+
+    def save(self, round_index: int, parameters: Parameters, history: list[Record]) -> None:
+        if time.monotonic() - self.last >= self.seconds:
+            super().save(round_index, parameters, history)
+            self.last = time.monotonic()
 
 
 def keep(path: Path, arrays: Mapping[str, Array]) -> None:

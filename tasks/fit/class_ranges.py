@@ -3,6 +3,10 @@
 A loss that is a sum over classes (squared hinge, hinge, logistic) learns every class by itself, so a range of classes
 can be fitted like a whole: rows of other classes are "none of these". Rows are met in the same order in every range,
 with one step and one regularization for all, so that on sparse rows the weights are those of the whole fit, bit by bit.
+
+The whole fit here is that of one partition: a task goes through all rows of a round by itself, so there is nothing to
+average. With thousands of classes that counts: the few rows of a class stand in one partition or two, and an average
+over four takes most of what was learnt from them away again.
 """
 
 from __future__ import annotations
@@ -18,10 +22,10 @@ import numpy as np
 
 from tasks.calls import write_array
 from tasks.digest import digest_arrays
-from tasks.files import beside
+from tasks.files import beside, disk_room
 from tasks.fit.average import ModelSum
 from tasks.fit.blocks import choose_step, make_partitions, sgd_partition
-from tasks.fit.checkpoint import FileCheckpoint, keep, load_kept
+from tasks.fit.checkpoint import FileCheckpoint, SparingCheckpoint, keep, load_kept
 from tasks.fit.fit import FitResult, Record, fit
 from tasks.fit.linear import LinearScorer
 from tasks.fit.problem import SgdProblem, StepTrial
@@ -37,6 +41,8 @@ WHOLE_BYTES = 256 << 20  # of float32 parameters: what is not larger is fitted a
 RANGE_BYTES = 128 << 20  # of the parameters of a range, at most
 RANGE_CLASSES = 8192  # of a range, at most: a sample of rows is scored at once
 DONE = "range.json"  # written last
+SAVED_EVERY = 60.0  # seconds between two checkpoints of a range, at least
+ROWS_PER_CLASS, MOST_ROWS = 4, 32_768  # of the sample on which the step is chosen: it should hold rows of most classes
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +75,13 @@ def parameter_bytes(n_features: int, n_classes: int) -> int:
 def sample_of_classes(ranges: Sequence[ClassRange]) -> Array:
     """(n,) int64: every len(ranges)-th class, as many as a range has: on them the step for all is chosen."""
     return np.arange(len(ranges) // 2, ranges[-1].stop, len(ranges))
+
+
+def undivided(problem: SgdProblem) -> SgdProblem:
+    """The problem as ranges fit it: one partition, and a sample for the step that grows with the classes."""
+    rows = min(ROWS_PER_CLASS * problem.scorer.n_outputs, MOST_ROWS)
+    params = replace(problem.params, partitions=1, trial_rows=max(problem.params.trial_rows, rows))
+    return replace(problem, params=params)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,7 +166,9 @@ class BlockOracle:
 
 
 def fit_range(part: ClassRange, common: RangeFit) -> RangeReport:
-    """Fit the classes of a range in all rounds, a checkpoint each, and leave their parameters in `common.place(part)`.
+    """Fit the classes of a range in all rounds, and leave their parameters in `common.place(part)`.
+
+    A checkpoint after a round, but not oftener than every SAVED_EVERY seconds: a range is a unit of progress itself.
 
     A range that is there already, whole, is not fitted again. Raises as `fit` does, DiskFull.
     """
@@ -162,11 +177,13 @@ def fit_range(part: ClassRange, common: RangeFit) -> RangeReport:
     if done is not None:
         return done
     blocks = [block for block in blocks_of(common.store) if block.start < common.n_train]
-    result = fit(common.of_range(part), BlockOracle(blocks), checkpoint=FileCheckpoint(place))
+    result = fit(common.of_range(part), BlockOracle(blocks), checkpoint=SparingCheckpoint(place, SAVED_EVERY))
     return _leave(place, part.index, result)
 
 
 def _leave(place: Path, index: int, result: FitResult) -> RangeReport:
+    with disk_room(str(place), 0):
+        place.mkdir(parents=True, exist_ok=True)
     for name, values in result.parameters.items():
         spare = beside(place / f"{name}.npy")
         write_array(spare, values)

@@ -43,8 +43,11 @@ class SomeClasses:
 
     def residuals(self, scores: Array, labels: Array) -> tuple[float, Array]:
         """See `Loss.residuals`; labels (n_rows,) int32 are classes, or < 0 for a row of no class."""
-        outputs = np.where(labels >= 0, self.places[labels], np.int32(-1))
-        return self.loss.weighted(scores, outputs, row_weights(labels, self.loss.class_weight))
+        return self.loss.weighted(scores, self.outputs(labels), row_weights(labels, self.loss.class_weight))
+
+    def outputs(self, labels: Array) -> Array:
+        """(n_rows,) int32: the output of each row's class, -1 where it has none."""
+        return np.where(labels >= 0, self.places[labels], np.int32(-1))
 
     @property
     def curvature(self) -> float:

@@ -13,6 +13,7 @@ from pipeline.plan import make_plan
 from pipeline.stages import problems, train
 from pipeline.store import file_digest, read_json
 from tasks.fit import checkpoint
+from tasks.fit import class_ranges as fit_ranges
 from tasks.fit.class_ranges import ClassRange
 from tasks.models import tensors
 from tasks.models.class_ranges import RangedModel
@@ -50,6 +51,7 @@ def in_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every one-vs-rest problem counts as one too large to be held."""
     monkeypatch.setattr(problems, "class_ranges", in_three)
     monkeypatch.setattr(tensors, "LARGE_BYTES", 0)
+    monkeypatch.setattr(fit_ranges, "SAVED_EVERY", 0.0)
 
 
 def config_of(folder: Path, body: str) -> Path:

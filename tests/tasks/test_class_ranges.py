@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from tasks.fit import class_ranges as module
 from tasks.fit.average import ModelSum
+from tasks.fit.checkpoint import SparingCheckpoint
 from tasks.fit.class_ranges import (
     RANGE_BYTES,
     WHOLE_BYTES,
@@ -25,6 +27,7 @@ from tasks.fit.class_ranges import (
     parameter_bytes,
     parameters_of,
     sample_of_classes,
+    undivided,
 )
 from tasks.fit.fit import FitResult, fit
 from tasks.fit.linear import LinearScorer
@@ -198,6 +201,7 @@ def test_a_range_goes_on_from_its_last_round(tmp_path: Path, monkeypatch: pytest
 
     plain = BlockOracle.round
     monkeypatch.setattr(BlockOracle, "round", counted)
+    monkeypatch.setattr(module, "SAVED_EVERY", 0.0)
     with pytest.raises(Stopped):
         fit_range(RANGES[0], again)
     assert fit_range(RANGES[0], again) == expected[0]
@@ -205,6 +209,26 @@ def test_a_range_goes_on_from_its_last_round(tmp_path: Path, monkeypatch: pytest
     assert fit_range(RANGES[0], again) == expected[0]
     assert rounds == [0, 1, 1, 2]  # it was there
     assert sorted(path.name for path in again.place(RANGES[0]).iterdir()) == ["bias.npy", "range.json", "weights.npy"]
+
+
+def test_short_fits_write_no_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, written = [0.0], []
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    sparing = SparingCheckpoint(tmp_path, 60.0)
+    for round_index, now in enumerate((30.0, 59.0, 60.0, 90.0, 121.0)):
+        clock[0] = now
+        sparing.save(round_index, {"w": np.zeros(1)}, [])
+        found = sparing.load()
+        written.append(None if found is None else found[0])
+    assert written == [None, None, 2, 2, 4]
+
+
+def test_all_rows_are_one_partition_and_the_sample_grows_with_the_classes() -> None:
+    problem = whole(np.zeros(N_ROWS, np.int32), partitions=4, trial_rows=10)
+    assert (undivided(problem).params.partitions, undivided(problem).params.trial_rows) == (1, 4 * N_CLASSES)
+    many = replace(problem, scorer=LinearScorer(N_FEATURES, 10**6, True))
+    assert undivided(many).params.trial_rows == 32_768
+    assert undivided(whole(np.zeros(N_ROWS, np.int32), trial_rows=10**5)).params.trial_rows == 10**5
 
 
 @pytest.mark.parametrize("name", ["weights.npy", "bias.npy", "range.json"])
