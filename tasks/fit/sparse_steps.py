@@ -163,14 +163,18 @@ def descend_sparse(
 
     smallest  a scale below it is multiplied in
     """
-    outputs, weighing = labels, loss
+    order = np.asarray(order, np.int64)
+    met, weighing = labels[order], loss  # labels of other rows may be anything
+    outputs, row_weight = np.full(rows.n_rows, -1, np.int32), np.zeros(rows.n_rows)
     if isinstance(loss, SomeClasses):
-        outputs, weighing = loss.outputs(labels), loss.loss
-    entries = (rows.data, rows.indices, np.asarray(rows.indptr, np.int64))
+        outputs[order], weighing = loss.outputs(met), loss.loss
+    else:
+        outputs[order] = met
+    row_weight[order] = row_weights(met, weighing.class_weight)
     return sparse_steps(
-        entries,
-        (np.asarray(outputs, np.int32), row_weights(labels, weighing.class_weight)),
-        np.asarray(order, np.int64),
+        (rows.data, rows.indices, np.asarray(rows.indptr, np.int64)),
+        (outputs, row_weight),
+        order,
         np.asarray(steps, np.float64),
         batch,
         float(decay),
