@@ -132,20 +132,31 @@ class RunConfig(Section):
         yield from _repeated("retrievals", [retrieval.name for retrieval in self.retrieve])
 
     def _trees_disagree(self) -> Iterator[str]:
-        """A tree's cap comes from a bengio-tree, which is trained before it."""
-        before: list[str] = []
+        """What a tree takes from another model is of one that stands above it, and of the rows that it is tested on."""
+        above: list[Learner] = []
         for learner in self.train:
+            key, kind = MADE_FROM.get(type(learner), ("", ""))
+            of_kind = {one.name: one for one in above if kind.endswith(f" {getattr(one, 'kind', '')}")}
             for named in needed_models(learner):
-                if named not in before:
-                    known = f"one of {before}" if before else "there is none"
-                    yield f"train {learner.name!r}: ambiguity_of = {named!r}: expected a bengio-tree above it, {known}"
-            if isinstance(learner, BengioTree):
-                before.append(learner.name)
+                if named not in of_kind:
+                    known = f"one of {list(of_kind)}" if of_kind else "there is none"
+                    yield f"train {learner.name!r}: {key} = {named!r}: expected {kind} above it, {known}"
+                elif (rows := of_kind[named].tested_on) != learner.tested_on:
+                    own = learner.tested_on
+                    yield f"train {learner.name!r}: {key} = {named!r} is tested on {rows!r}, not on {own!r}"
+            above.append(learner)
+
+
+MADE_FROM: dict[type[Learner], tuple[str, str]] = {  # key, and the kind of model that it names
+    LabelTree: ("ambiguity_of", "a bengio-tree"),
+    BengioTree: ("confusion_of", "an ovr"),
+}
 
 
 def needed_models(learner: Learner) -> tuple[str, ...]:
     """The models of the config that a learner is made from."""
-    named = learner.ambiguity_of if isinstance(learner, LabelTree) else None
+    key, _ = MADE_FROM.get(type(learner), ("", ""))
+    named = getattr(learner, key) if key else None
     return () if named is None else (named,)
 
 

@@ -235,7 +235,12 @@ class BengioTree(TreeLearner):
     """Label tree on the confusion of one-vs-rest classifiers, all its weights trained together (Bengio et al.)."""
 
     kind: Literal["bengio-tree"]
-    ovr_rounds: int = Field(10, ge=1, description="averages of the one-vs-rest classifiers that tell the confusion")
+    confusion_of: str | None = Field(
+        None, description="an ovr of the config that tells which classes are confused; default: classifiers of its own"
+    )
+    ovr_rounds: int = Field(10, ge=1, description="averages of the one-vs-rest classifiers of its own")
+    rounds: int = Field(10, ge=1, description="averages of the joint fit")
+    least_rows: int = Field(120_000, ge=1, description="rows met in the joint fit at least, by more passes over few")
 
 
 class KMeansTree(TreeLearner):

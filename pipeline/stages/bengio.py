@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from pipeline.config import BengioTree, OneVsRest
+from pipeline.config import BengioTree, OneVsRest, needed_models
 from pipeline.dataset import Dataset
 from pipeline.joint_oracle import JointOracle, Told, forget, keep_told, layout_over, parted, told_before
 from pipeline.stage import Estimate, Facts, Made, Work
@@ -28,6 +28,7 @@ from pipeline.stages.train import (
     saved_bytes,
     sgd_params,
     train_flat,
+    train_step,
 )
 from pipeline.store import PROGRESS, SOLVED
 from tasks.digest import digest_text
@@ -48,6 +49,7 @@ from tasks.trees.taxonomy_tree import TaxonomyTree
 from tasks.trees.tree import LabelTree
 
 FLAT = "ovr"
+OVR_OPERATIONS = "ovr_ops_per_row"  # results: of the flat classifiers, vector operations per training row
 OVR_SECONDS = "ovr_seconds"  # measured: of the flat classifiers and their confusion
 
 
@@ -79,6 +81,10 @@ class BengioStage(TrainStage):
     twins: tuple[str, ...] = ()  # other learners of the config with the same flat classifiers
     version: ClassVar[int] = 1
 
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (*super().inputs, *(train_step(name) for name in needed_models(self.learner)))
+
     @classmethod
     def of(cls, learner: BengioTree, facts: Facts, chain: tuple[str, ...] = (), twins: tuple[str, ...] = ()) -> Self:
         """Raises ParamError and TreeShape when a parameter does not fit, NoTrainingRows without training rows."""
@@ -93,7 +99,8 @@ class BengioStage(TrainStage):
 
     def estimate(self, facts: Facts) -> Estimate:
         params, rows = shape_params(self.learner, facts.dataset.n_classes), facts.rows[self.learner.rows]
-        weights, flat = bengio_bytes(self.learner, facts), flat_estimate(flat_section(self.learner), facts)
+        weights = bengio_bytes(self.learner, facts)
+        flat = Estimate(0, 0, 0) if needed_models(self.learner) else flat_estimate(flat_section(self.learner), facts)
         task = 2 * rows.block_bytes + 3 * weights + 12 * 1024 * rows.row_floats + 64 * MEGABYTE
         models = 1 if one_model(params, self.learner, facts) else min(FAN_IN, self.learner.partitions)
         adding = (models + 2) * weights if models > 1 else 0
@@ -120,7 +127,7 @@ class BengioStage(TrainStage):
         n_train, seconds = work.dataset.split_counts["train"], time.perf_counter() - started
         facts = {**model_facts(model, float(model.facts["operations"]), n_train), **tree_facts(model)}
         facts[ROOT_AMBIGUITY] = model.facts["judged"][0]["ambiguity"]
-        facts |= {name: told.cost[name] for name in ("ovr_ops_per_row",) if name in told.cost}
+        facts |= {name: told.cost[name] for name in (OVR_OPERATIONS,) if name in told.cost}
         facts |= {"trial": result.trial.as_json(), "history": result.history}
         facts["training_bytes"] = sum(values.nbytes for values in result.parameters.values())
         before = float(told.cost.get("seconds", 0.0))
@@ -137,21 +144,30 @@ class BengioStage(TrainStage):
         told = told_before(folder)
         if told is not None:
             return told
-        started, flat = time.perf_counter(), flat_section(self.learner)
-        trained = train_flat(work, flat, (), self.n_features, Taxonomy.flat(work.dataset.n_classes), folder)
+        started = time.perf_counter()
+        model, operations = self._flat_model(work, folder)
         blocks = field_of(work, self.learner.tested_on).judged
-        shared = work.dataset.path, str(folder / MODEL), counts.without
+        shared = work.dataset.path, str(model), counts.without
         confusion = work.pool.sum(confusion_block, blocks, *shared, name=f"confusion_{self.learner.name}")
-        cost = {"ovr_ops_per_row": trained.facts["train_ops_per_row"], "seconds": time.perf_counter() - started}
+        cost = {OVR_OPERATIONS: operations, "seconds": time.perf_counter() - started}
         told = Told(confusion, cost, fresh=True)
         keep_told(folder, told)
         forget(folder / MODEL)
         forget(folder / PROGRESS)
         return told
 
+    def _flat_model(self, work: Work, folder: Path) -> tuple[Path, float]:
+        """(folder, operations per training row) of the flat classifiers: the ones named, or trained into `folder`."""
+        for name in needed_models(self.learner):
+            step = train_step(name)
+            return work.folders[step] / MODEL, float(work.inputs[step].results["train_ops_per_row"])
+        flat, taxonomy = flat_section(self.learner), Taxonomy.flat(work.dataset.n_classes)
+        trained = train_flat(work, flat, (), self.n_features, taxonomy, folder)
+        return folder / MODEL, float(trained.facts["train_ops_per_row"])
+
     def _flat_folder(self, work: Work) -> Path:
         """Of the step, or what twins share until the run has finished."""
-        if not self.twins:
+        if not self.twins or needed_models(self.learner):
             return work.folder / PROGRESS / FLAT
         read = [work.inputs[name].digest for name in self.inputs]
         parts = str(self.version), repr(confused_alike(self.learner)), str(work.seed), work.dataset.digest

@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse
 
 from pipeline import pool as pools
-from pipeline.config import BengioTree, load_config
+from pipeline.config import BengioTree, ConfigError, load_config
 from pipeline.dataset import Dataset
 from pipeline.ingest import ingest
 from pipeline.plan import facts_of
@@ -218,6 +218,38 @@ def test_trees_of_other_shapes_share_the_flat_classifiers(
     assert done_of(run, "other").results["ovr_ops_per_row"] == done_of(run).results["ovr_ops_per_row"]
     trained = done_of(run, "other").measured
     assert trained["train_seconds"] == pytest.approx(trained["seconds"] + trained["ovr_seconds"])
+
+
+def test_a_model_of_the_config_may_tell_the_confusion(
+    datasets: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flat = '[[train]]\nname = "flat"\nkind = "ovr"\nrounds = 2\n'
+    config = config_of(tmp_path, datasets["dense"], flat, tree_of(more='confusion_of = "flat"'))
+    with monkeypatch.context() as patch:
+        names = counting(patch)
+        run = run_here(config)
+    assert not any("bengio-tree-ovr" in name for name in names)
+    assert done_of(run).results["ovr_ops_per_row"] == done_of(run, "flat").results["train_ops_per_row"]
+    assert metrics_of(run)["top1"] > 0.5
+
+
+@pytest.mark.parametrize(
+    ("flat", "more", "expected"),
+    [
+        ("", 'confusion_of = "flat"', r"confusion_of = 'flat': expected an ovr above it, there is none"),
+        (
+            '[[train]]\nname = "flat"\nkind = "ovr"\nrows = "pq"\n',
+            'confusion_of = "flat"',
+            r"confusion_of = 'flat' is tested on 'pq', not on 'x'",
+        ),
+    ],
+    ids=["not there", "other rows"],
+)
+def test_what_tells_the_confusion_must_stand_above(
+    datasets: dict[str, Path], tmp_path: Path, flat: str, more: str, expected: str
+) -> None:
+    with pytest.raises(ConfigError, match=expected):
+        load_config(config_of(tmp_path, datasets["dense"], ENCODED, flat, tree_of(more=more)))
 
 
 def test_a_tree_of_one_split_needs_no_flat_classifiers(datasets: dict[str, Path], tmp_path: Path) -> None:
