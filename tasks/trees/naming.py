@@ -166,7 +166,7 @@ def mass_of(search: Search, i: int, c: int, pool: Array, shape: Shape, tally: Ta
     mass = 0.0
     for h in range(holders.offsets[c], holders.offsets[c + 1]):
         node = holders.nodes[h]
-        if shape.parents[node] >= 0 and turn_of(search, i, node) < 0:
+        if turn_of(search, i, node) < 0:
             mass += node_mass(search, i, node, pool, shape) / shape.sizes[node]
     return mass
 
