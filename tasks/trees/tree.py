@@ -14,7 +14,7 @@ from tasks.models.errors import ModelFormat
 from tasks.models.flat import PROBABILISTIC
 from tasks.models.slices import check_width
 from tasks.rows.base import Array, Rows
-from tasks.trees.links import LINKS, SIGMOID, SOFTMAX
+from tasks.trees.links import LINKS, REACH, SOFTMAX
 from tasks.trees.naming import Holders, holders_of
 from tasks.trees.products import COLUMNS, ENTRIES, MATRICES, Nodes
 from tasks.trees.ranking import rank_by_search, rank_by_walk, rank_leaf
@@ -96,7 +96,7 @@ class LabelTree:
     n_features    width of the rows; n_classes size of the class table; facts: plain values that describe its making
     kind          LEARNT, BENGIO or KMEANS; or GIVEN, where the children of a node share no class and every leaf has one
     beam          nodes expanded a depth at most; 1: the walk
-    link          SOFTMAX or SIGMOID: from scores, times the node's scale, to probabilities of the children
+    link          SOFTMAX, SIGMOID or REACH: from scores, times the node's scale, to probabilities of the children
     scales        (n_nodes,) float32; None: all are 1
     """
 
@@ -180,7 +180,8 @@ class LabelTree:
             depths=self.depth_of,
             parents=self.parent_of,
             scales=np.ones(self.n_nodes, np.float32) if self.scales is None else self.scales,
-            sigmoid=self.link == SIGMOID,
+            sigmoid=self.link != SOFTMAX,
+            reach=self.link == REACH,
         )
 
     @cached_property
@@ -328,7 +329,7 @@ def assemble(
         beam=beam,
         link=link,
         scales=None if set(scales) == {1.0} else np.array(scales, np.float32),
-        **joined(matrices, np.array(n_children, np.int32), n_features),
+        **joined(matrices, np.array(n_children, np.int32)),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numba
 import numpy as np
@@ -139,6 +139,19 @@ class SparseWeights:
         matrix[self.columns] = self.of_columns()
         return matrix
 
+    def by_feature(self) -> ActiveWeights:
+        """Whole rows of the matrix."""
+        return ActiveWeights(self.columns, self.of_columns(), self.shape)
+
+    def by_number(self) -> SparseWeights:
+        return self
+
+    def bytes_by_feature(self) -> int:
+        return 4 * int(self.columns.size) * self.shape[1]
+
+    def bytes_by_number(self) -> int:
+        return int(self.values.nbytes + self.entries.nbytes + 8 * self.columns.size)
+
 
 @dataclass(frozen=True, eq=False)
 class ActiveWeights:
@@ -156,15 +169,31 @@ class ActiveWeights:
         """X W, (n_rows, n_children) float32."""
         return narrowed(rows.decoded(), self.columns).scores(self.matrix)
 
+    @classmethod
+    def of(cls, matrix: Array) -> Self:
+        """Of a matrix (n_features, n_children): its rows that are not zero."""
+        columns = np.flatnonzero(matrix.any(axis=1)).astype(np.int32)
+        return cls(columns, np.asarray(matrix[columns], np.float32), (matrix.shape[0], matrix.shape[1]))
+
     def to_array(self) -> Array:
         """The whole matrix (n_features, n_children) float32."""
         matrix = np.zeros(self.shape, np.float32)
         matrix[self.columns] = self.matrix
         return matrix
 
-    def sparse(self) -> SparseWeights:
+    def by_feature(self) -> ActiveWeights:
+        return self
+
+    def by_number(self) -> SparseWeights:
         """Number by number, those that are zero left out."""
         return SparseWeights.of(self.matrix, self.shape[0], self.columns)
+
+    def bytes_by_feature(self) -> int:
+        return int(self.matrix.nbytes)
+
+    def bytes_by_number(self) -> int:
+        entry = np.dtype(entry_dtype(self.shape[1])).itemsize + self.matrix.itemsize
+        return int(np.count_nonzero(self.matrix)) * entry + 8 * int(self.columns.size)
 
 
 AnyWeights = Array | SparseWeights | ActiveWeights
@@ -185,7 +214,7 @@ def entry_dtype(n_children: int) -> type[np.unsignedinteger]:
 # ---- the weights of all nodes ---------------------------------------------------------------------------------------
 
 
-def joined(matrices: Sequence[AnyWeights], n_children: Array, n_features: int) -> dict[str, Array]:
+def joined(matrices: Sequence[AnyWeights], n_children: Array) -> dict[str, Array]:
     """The tensors that hold the weights of a tree's inner nodes, all in one form.
 
     matrices  of the inner nodes, by node id; n_children (n_nodes,) int32. If any node has few of its features, all
@@ -194,29 +223,29 @@ def joined(matrices: Sequence[AnyWeights], n_children: Array, n_features: int) -
     if all(isinstance(one, np.ndarray) for one in matrices):
         plain = [np.asarray(one, np.float32).reshape(-1) for one in matrices]
         return {"weights": np.concatenate([np.zeros(0, np.float32), *plain])}
-    by_number = [_by_number(one, n_features) for one in matrices]
-    by_feature = sum(one.columns.size * one.shape[1] for one in by_number) * 4
-    numbers = sum(one.values.nbytes + one.entries.nbytes + one.starts.nbytes for one in by_number)
-    n_columns = np.zeros(n_children.size, np.int64)
-    n_columns[np.flatnonzero(n_children)] = [one.columns.size for one in by_number]
-    named = {
-        "columns": np.concatenate([one.columns for one in by_number]),
-        "column_offsets": np.concatenate([[0], np.cumsum(n_columns)]).astype(np.int64),
-    }
-    if by_feature <= numbers:
-        return named | {"weights": np.concatenate([one.of_columns().reshape(-1) for one in by_number])}
-    lengths = np.concatenate([np.diff(one.starts) for one in by_number])
-    return named | {
-        "weights": np.concatenate([one.values for one in by_number]),
+    few = [ActiveWeights.of(one) if isinstance(one, np.ndarray) else one for one in matrices]
+    inner = np.flatnonzero(n_children)
+    if sum(one.bytes_by_feature() for one in few) <= sum(one.bytes_by_number() for one in few):
+        features = [one.by_feature() for one in few]
+        return _columns(features, inner, n_children.size) | {"weights": _chained(features, "matrix", np.float32)}
+    numbers = [one.by_number() for one in few]
+    lengths = np.concatenate([np.diff(one.starts) for one in numbers])
+    return _columns(numbers, inner, n_children.size) | {
+        "weights": _chained(numbers, "values", np.float32),
         "entry_offsets": np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        "entries": np.concatenate([one.entries for one in by_number]).astype(entry_dtype(int(n_children.max()))),
+        "entries": _chained(numbers, "entries", entry_dtype(int(n_children.max()))),
     }
 
 
-def _by_number(weights: AnyWeights, n_features: int) -> SparseWeights:
-    if isinstance(weights, SparseWeights):
-        return weights
-    return weights.sparse() if isinstance(weights, ActiveWeights) else SparseWeights.of(weights, n_features)
+def _columns(few: Sequence[SparseWeights | ActiveWeights], inner: Array, n_nodes: int) -> dict[str, Array]:
+    counts = np.zeros(n_nodes, np.int64)
+    counts[inner] = [one.columns.size for one in few]
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return {"columns": _chained(few, "columns", np.int32), "column_offsets": offsets}
+
+
+def _chained(few: Sequence[SparseWeights | ActiveWeights], name: str, dtype: Any) -> Array:
+    return np.concatenate([getattr(one, name).reshape(-1).astype(dtype, copy=False) for one in few])
 
 
 # ---- rows of the features that a node learns from ------------------------------------------------------------------

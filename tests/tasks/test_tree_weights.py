@@ -66,7 +66,11 @@ def test_weights_by_feature_score_as_the_matrix(seed: int) -> None:
     columns = np.flatnonzero(matrix.any(axis=1)).astype(np.int32)
     weights = ActiveWeights(columns, matrix[columns], (9, 4))
     np.testing.assert_array_equal(weights.to_array(), matrix)
-    np.testing.assert_array_equal(weights.sparse().to_array(), matrix)
+    np.testing.assert_array_equal(weights.by_number().to_array(), matrix)
+    np.testing.assert_array_equal(weights.by_number().by_feature().to_array(), matrix)
+    assert weights.bytes_by_feature() == weights.by_number().bytes_by_feature()
+    assert weights.bytes_by_number() == weights.by_number().bytes_by_number()
+    assert ActiveWeights.of(matrix).columns.tolist() == columns.tolist()
     rows = csr_of(values)
     np.testing.assert_array_equal(weights.scores(rows), rows.scores(matrix))  # bit for bit: zeros add nothing
     np.testing.assert_allclose(weights.scores(Dense(values)), values.astype(np.float64) @ matrix, atol=1e-5)
