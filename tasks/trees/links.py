@@ -11,7 +11,8 @@ from tasks.exponential import LANES, largest, lower_and_raise32, total
 from tasks.rows.base import Array
 
 SOFTMAX, SIGMOID = "softmax", "sigmoid"
-LINKS = (SOFTMAX, SIGMOID)
+REACH = "reach"  # softmax at the root; below it with one more output, "none of these", and not times the path's so far
+LINKS = (SOFTMAX, SIGMOID, REACH)
 
 
 class Room(NamedTuple):
@@ -53,3 +54,19 @@ def sigmoid_children(scores: Array, scale: float, mass: float, out: Array) -> No
         score = np.float64(scale) * scores[q]
         power = np.exp(-abs(score))
         out[q] = mass * (1.0 if score >= 0 else power) / (1.0 + power)
+
+
+@numba.njit(cache=True, nogil=True)
+def reach_children(scores: Array, scale: float, out: Array, room: Room) -> None:
+    """out = softmax of scale * scores and one more output, of score 0: what the node itself tells of its children.
+
+    scores (n,) float32, n >= 1; out (n,) float64
+    """
+    powers, lowered, turns = room.powers[: out.size], room.lowered[: out.size], room.turns[: out.size]
+    for q in range(out.size):
+        powers[q] = np.float32(scale) * scores[q]
+    highest = max(largest(powers, room.few), np.float32(0.0))
+    lower_and_raise32(powers, highest, lowered, turns, turns.view(np.int32), powers.view(np.int32))
+    factor = 1.0 / (total(powers, room.lanes) + np.exp(-np.float64(highest)))
+    for q in range(out.size):
+        out[q] = factor * powers[q]

@@ -13,12 +13,14 @@ from tasks.fit.linear import LinearScorer
 from tasks.fit.local import LocalOracle
 from tasks.fit.problem import SgdProblem
 from tasks.fit.scorer import Parameters
-from tasks.losses.overlap_hinge import OverlapHinge
+from tasks.losses.child_softmax import child_of
 from tasks.models.slices import slices
 from tasks.rows.base import Array, Rows
-from tasks.trees.balance import class_sums
+from tasks.trees.kmeans_params import KMeansTreeParams
 from tasks.trees.label_tree import Grown, grow_node
-from tasks.trees.params import LabelTreeParams
+from tasks.trees.node_fit import fit_whole, plain_rows, sum_likelihoods
+from tasks.trees.params import LabelTreeParams, TreeParams
+from tasks.trees.reach import reached
 from tasks.trees.tree import LabelTree, Path, Split, assemble, node_scores
 from tasks.trees.weights import active_features, narrowed
 
@@ -37,31 +39,47 @@ class Labelled:
 class LocalNode:
     """A node whose rows are in memory; see `Node`.
 
-    classes     (K,) int32, ascending; rows of other classes must have been left out
+    classes     (K,) int32, ascending; rows of other classes must have been left out, unless the tree wants them
     train       training rows; validation: rows that judge
     Sparse rows are held with the features of the training rows as their only columns: the weights of all others stay 0.
     """
 
     def __init__(
-        self, classes: Array, train: Labelled, validation: Labelled, params: LabelTreeParams, seed: int, name: str
+        self,
+        classes: Array,
+        train: Labelled,
+        validation: Labelled,
+        params: TreeParams,
+        seed: int,
+        name: str,
+        depth: int = 0,
     ) -> None:
-        self.classes, self.params, self.seed, self.name = classes, params, seed, name
-        self.features = active_features(train.rows)
-        self.n_features = train.rows.n_features
-        self.rows = narrowed(train.rows, self.features)
-        self.columns = np.searchsorted(classes, train.labels).astype(np.int32)
-        judged = np.searchsorted(classes, validation.labels).astype(np.int32)
-        self.judges: list[tuple[Rows, Array]] = [(narrowed(validation.rows, self.features), judged)]
-        self.balance = Balance.of(*(np.bincount(c, minlength=classes.size) for c in (self.columns, judged)))
+        self.classes, self.params, self.seed, self.name, self.depth = classes, params, seed, name, depth
+        own, others = train.rows, validation.rows
+        if isinstance(params, KMeansTreeParams):
+            own, others = plain_rows(own), plain_rows(others)
+        self.features = active_features(own)
+        self.n_features = own.n_features
+        self.rows = narrowed(own, self.features)
+        self.columns = columns_of(classes, train.labels)
+        judged = columns_of(classes, validation.labels)
+        self.validation = (narrowed(others, self.features), judged)
+        self.judges: list[tuple[Rows, Array]] = [_of_class(*self.validation)]
+        counted = (np.bincount(c[c >= 0], minlength=classes.size) for c in (self.columns, judged))
+        self.balance = Balance.of(*counted)
         stand_ins = self.balance.stand_ins(self.columns)
         if stand_ins.size:
             self.judges.append((self.rows.take(stand_ins), self.columns[stand_ins]))
 
     def learn(self, children: Array, start: Parameters | None, alternation: int) -> FitResult:
-        """See `Node.learn`. Rows of a class that no child holds pull no weights, so they are left out."""
+        """See `Node.learn`. Rows of a class that no child holds pull no weights, so a label tree leaves them out."""
+        name = f"{self.name}/{alternation}"
+        if isinstance(self.params, KMeansTreeParams):
+            targets = child_of(children, self.columns)
+            return fit_whole(self.rows, targets, len(children), self.depth > 0, self.params, self.seed, name)
         held = np.flatnonzero(classes_held(children)[self.columns])
         rows = self.rows if held.size == self.rows.n_rows else self.rows.take(held)
-        problem = node_problem(self.rows.n_features, children, self.params, self.seed, f"{self.name}/{alternation}")
+        problem = node_problem(self.rows.n_features, children, self.params, self.seed, name, self.depth)
         problem = replace(problem, params=replace(problem.params, partitions=1, weighted=False))
         return fit(problem, LocalOracle(rows, self.columns[held], problem), start)
 
@@ -73,6 +91,11 @@ class LocalNode:
             total = total + count_routes(rows, weights, columns, shape[1])
         return self.balance.weigh(total)
 
+    def likelihoods(self, weights: Parameters, children: Array, scales: Array) -> Array:
+        """See `Node.likelihoods`."""
+        rows, columns = self.validation
+        return sum_likelihoods(rows, weights, child_of(children, columns), self.depth > 0, scales)
+
     def runners_up(self, weights: Parameters) -> Array:
         """See `Node.runners_up`."""
         shape = (weights["weights"].shape[1], self.classes.size)
@@ -81,9 +104,22 @@ class LocalNode:
             total += count_runners_up(rows, weights, columns, shape[1])
         return total
 
-    def centroids(self) -> Array:
+    def centroids(self) -> Any:
         """See `Node.centroids`."""
-        return class_sums(self.rows, self.columns, self.classes.size, self.seed).means()
+        return self.params.class_sums(self.rows, self.columns, self.classes.size, self.seed).means()
+
+
+def columns_of(classes: Array, labels: Array) -> Array:
+    """(n_rows,) int32: where labels (n_rows,) are among classes (K,) int32 ascending; -1 where they are not."""
+    place = np.minimum(np.searchsorted(classes, labels), max(0, classes.size - 1))
+    held = classes[place] == labels if classes.size else np.zeros(labels.size, bool)
+    return np.where(held, place, -1).astype(np.int32)
+
+
+def _of_class(rows: Rows, columns: Array) -> tuple[Rows, Array]:
+    """Those of the node's classes."""
+    own = np.flatnonzero(columns >= 0)
+    return (rows, columns) if own.size == columns.size else (rows.take(own), columns[own])
 
 
 def classes_held(children: Array) -> Array:
@@ -111,7 +147,7 @@ class Balance:
 
     def stand_ins(self, columns: Array) -> Array:
         """Training rows, by their class columns, that judge in place of missing validation rows."""
-        return np.flatnonzero(self.without[columns])
+        return np.flatnonzero(self.without[columns] & (columns >= 0))
 
     def weigh(self, counts: Array) -> Array:
         """Counts (Q, K) of judging rows with the stand-ins weighted, float64."""
@@ -123,10 +159,12 @@ def node_name(path: Path) -> str:
     return ".".join(["0", *map(str, path)])
 
 
-def node_problem(n_features: int, children: Array, params: LabelTreeParams, seed: int, name: str) -> SgdProblem:
-    """OP2 of one node as a fit; `name` is the place its random streams come from."""
-    scorer = LinearScorer(n_features, children.shape[0], params.bias)
-    return SgdProblem(scorer, OverlapHinge(children), params.sgd, seed, name)
+def node_problem(
+    n_features: int, children: Array, params: TreeParams, seed: int, name: str, depth: int = 0
+) -> SgdProblem:
+    """OP2 of one node at `depth` as a fit; `name` is the place its random streams come from."""
+    scorer = LinearScorer(n_features, children.shape[0], params.sgd.bias)
+    return SgdProblem(scorer, params.loss_of(children, depth), params.sgd, seed, name)
 
 
 def routes(rows: Rows, weights: Parameters) -> Array:
@@ -168,12 +206,16 @@ def _tally(child: Array, columns: Array, shape: tuple[int, int]) -> Array:
     return np.bincount(child * shape[1] + columns, minlength=shape[0] * shape[1]).reshape(shape)
 
 
-def sent_down(rows: Rows, columns: Array, split: Split, training: bool, params: LabelTreeParams) -> tuple[Array, Array]:
+def sent_down(rows: Rows, columns: Array, split: Split, training: bool, params: TreeParams) -> tuple[Array, Array]:
     """Which rows of a node its children get: (index into the rows, child), ascending by child, then row.
 
     A row goes to its best child, if that holds its class. With training_rows = "of-class" a training row goes to every
     child that holds its class, so that a class shared by several children is learned from all its rows in each.
+    In a k-means tree it goes to all that it reaches, see `reach.reached`; columns (n_rows,) are -1 for other classes.
     """
+    if isinstance(params, KMeansTreeParams):
+        return reached(rows, columns, split, params.reach)
+    assert isinstance(params, LabelTreeParams)
     if training and params.training_rows == "of-class":
         child, index = np.nonzero(split.children[:, columns])
         return index, child
@@ -184,9 +226,9 @@ def sent_down(rows: Rows, columns: Array, split: Split, training: bool, params: 
 
 
 def grow_rows(
-    train: Labelled, validation: Labelled, n_classes: int, params: LabelTreeParams, seed: int, name: str = "tree"
+    train: Labelled, validation: Labelled, n_classes: int, params: TreeParams, seed: int, name: str = "tree"
 ) -> LabelTree:
-    """A label tree grown in memory; the classes are 0..n_classes-1."""
+    """A label tree, or k-means tree, grown in memory; the classes are 0..n_classes-1."""
     params = params.settled(n_classes, judges_per_class(train.labels.size, validation.labels.size, n_classes))
     every = np.arange(n_classes, dtype=np.int32)
     waiting: list[tuple[Path, Array, Labelled, Labelled]] = [((), every, train, validation)]
@@ -197,13 +239,13 @@ def grow_rows(
             continue
         if own.rows.n_rows == 0:
             continue
-        node = LocalNode(classes, own, judges, params, seed, f"{name}/{node_name(path)}")
+        node = LocalNode(classes, own, judges, params, seed, f"{name}/{node_name(path)}", len(path))
         grown[path] = grow_node(node, params, seed, path)
         split = grown[path].split
         if params.kind_of(classes.size, len(path)) == "full":
             continue
         sent = [
-            (part, *sent_down(part.rows, np.searchsorted(classes, part.labels), split, part is own, params))
+            (part, *sent_down(part.rows, columns_of(classes, part.labels), split, part is own, params))
             for part in (own, judges)
         ]
         for q in range(len(split.children)):
@@ -234,20 +276,15 @@ def judged_by_depth(grown: Mapping[Path, Grown]) -> list[dict[str, float]]:
     return found
 
 
-def tree_of(grown: Mapping[Path, Grown], n_features: int, n_classes: int, params: LabelTreeParams) -> LabelTree:
+def tree_of(grown: Mapping[Path, Grown], n_features: int, n_classes: int, params: TreeParams) -> LabelTree:
     """The tree of the grown nodes; its facts hold what was asked for and each node's record."""
     splits = {path: one.split for path, one in grown.items()}
     order = sorted(grown, key=lambda path: (len(path), path))
     facts: dict[str, Any] = {
-        "branching": params.branching,
-        "depth": params.depth,
-        "ambiguity": params.ambiguity,
-        "loss": params.loss,
-        "initialisation": params.initialisation,
-        "training_rows": params.training_rows,
-        "runners_up": params.runners_up,
+        **params.asked(),
         "operations": sum(grown[path].record["operations"] for path in order),
         "judged": judged_by_depth(grown),
         "nodes": [{"node": node_name(path), **grown[path].record} for path in order],
     }
-    return assemble(splits, n_features, n_classes, facts, np.arange(n_classes, dtype=np.int32))
+    root = np.arange(n_classes, dtype=np.int32)
+    return assemble(splits, n_features, n_classes, facts, root, kind=params.kind, link=params.link)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Literal
+from typing import Any, ClassVar, Literal, Protocol, Self
 
 from tasks.errors import ParamError
 from tasks.fit.sgd import AUTO, SgdParams
-from tasks.trees.tree import Path
+from tasks.losses.base import Loss
+from tasks.losses.overlap_hinge import OverlapHinge
+from tasks.rows.base import Array, Rows
+from tasks.trees.balance import ClassSums, class_sums
+from tasks.trees.links import SOFTMAX
+from tasks.trees.tree import LEARNT, Path
 
 SLACK, WIDE_SLACK = 1.3, 2.0  # the ambiguity by default, times that of even, disjoint children
 WANTED_SPEEDUP = 4.5
@@ -16,6 +21,42 @@ FEW_CLASSES = 16  # below it a tree of two levels saves less than half of the cl
 FEW_JUDGES = 10.0  # rows judging a class, below which they tell too little of where its rows go: the wider cap then
 
 Kind = Literal["leaf", "full", "learned"]
+
+
+class TreeParams(Protocol):
+    """What growth asks of the parameters of any tree; the node's own algorithm is `label_tree.grow_node`'s choice.
+
+    kind, link  of the tree, see `LabelTree`
+    foreign     whether rows of classes that a node does not hold come to it: class column -1
+    """
+
+    kind: ClassVar[str]
+    link: ClassVar[str]
+    foreign: ClassVar[bool]
+
+    @property
+    def sgd(self) -> SgdParams: ...
+
+    @property
+    def height(self) -> int: ...
+
+    def settled(self, n_classes: int, judges: float = ...) -> Self: ...
+
+    def trained_whole(self, path: Path, n_rows: int, row_bytes: float) -> bool: ...
+
+    def kind_of(self, n_classes: int, depth: int) -> Kind: ...
+
+    def loss_of(self, children: Array, depth: int) -> Loss:
+        """What a node at `depth` makes small for a partition (Q, K) bool; labels are class columns."""
+        ...
+
+    def class_sums(self, rows: Rows, columns: Array, n_classes: int, seed: int) -> Any:
+        """Sums of rows by class column >= 0, which add, and whose `means()` are a node's centroids."""
+        ...
+
+    def asked(self) -> dict[str, Any]:
+        """What a tree's facts tell of its parameters."""
+        ...
 
 
 class TreeShape(ParamError):
@@ -30,6 +71,10 @@ class LabelTreeParams:
     of rows lost at a node (OP3). With neither, the ambiguity is a little more than that of even, disjoint children.
     The paper's own procedure is initialisation = "random", training_rows = "routed", runners_up = False.
     """
+
+    kind: ClassVar[str] = LEARNT
+    link: ClassVar[str] = SOFTMAX
+    foreign: ClassVar[bool] = False
 
     branching: int | None = None  # children of a learned node (Q); None = `depth`-th root of the classes, rounded up
     depth: int | None = None  # edges from the root to the deepest leaf (H); None = 2, or 1 for fewer than FEW_CLASSES
@@ -51,18 +96,18 @@ class LabelTreeParams:
     whole_node_bytes: int = 256 << 20  # ... and so is any other node; of these many are trained side by side
 
     def __post_init__(self) -> None:
-        if self.branching is not None and not _whole(self.branching, 2):
+        if self.branching is not None and not is_whole(self.branching, 2):
             raise TreeShape("branching", self.branching, "a whole number >= 2", "one child would be the node again")
-        if self.depth is not None and not _whole(self.depth, 1):
+        if self.depth is not None and not is_whole(self.depth, 1):
             raise TreeShape("depth", self.depth, "a whole number >= 1", "a tree of depth 0 answers one class")
-        if not _whole(self.alternations, 1):
+        if not is_whole(self.alternations, 1):
             raise ParamError("alternations", self.alternations, "a whole number >= 1", "nothing would be learnt")
         if self.initialisation not in ("random", "kmeans"):
             raise ParamError("initialisation", self.initialisation, "random or kmeans", "a partition starts from one")
         if self.training_rows not in ("of-class", "routed"):
             raise ParamError("training_rows", self.training_rows, "of-class or routed", "a child learns from rows")
         for name in ("whole_root_bytes", "whole_node_bytes"):
-            if not _whole(getattr(self, name), 0):
+            if not is_whole(getattr(self, name), 0):
                 raise ParamError(name, getattr(self, name), "a whole number >= 0", "it bounds what a task holds")
         self._check_caps()
         _ = self.sgd
@@ -90,7 +135,7 @@ class LabelTreeParams:
             doubled=True,
         )
 
-    def settled(self, n_classes: int, judges: float = FEW_JUDGES) -> LabelTreeParams:
+    def settled(self, n_classes: int, judges: float = FEW_JUDGES) -> Self:
         """The same with `depth`, `branching` and `ambiguity` filled in.
 
         judges   mean number of judging rows of a class
@@ -108,6 +153,19 @@ class LabelTreeParams:
             return replace(self, depth=depth, branching=branching)
         slack = SLACK if judges >= FEW_JUDGES or depth == 1 else _wide_slack(n_classes, branching, depth - 1)
         return replace(self, depth=depth, branching=branching, ambiguity=min(1.0, slack / branching))
+
+    def loss_of(self, children: Array, depth: int) -> Loss:  # noqa: ARG002 - one loss for all depths
+        """OP2's."""
+        return OverlapHinge(children)
+
+    def class_sums(self, rows: Rows, columns: Array, n_classes: int, seed: int) -> ClassSums:
+        """See `balance.class_sums`."""
+        return class_sums(rows, columns, n_classes, seed)
+
+    def asked(self) -> dict[str, Any]:
+        """See `TreeParams.asked`."""
+        names = ("branching", "depth", "ambiguity", "loss", "initialisation", "training_rows", "runners_up")
+        return {name: getattr(self, name) for name in names}
 
     @property
     def height(self) -> int:
@@ -136,5 +194,5 @@ def _wide_slack(n_classes: int, branching: int, learned: int) -> float:
     return min(WIDE_SLACK, max(SLACK, branching * float(share ** (1 / learned))))
 
 
-def _whole(value: object, lowest: int) -> bool:
+def is_whole(value: object, lowest: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= lowest

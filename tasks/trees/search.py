@@ -1,10 +1,11 @@
 """Beam search down a tree whose nodes give probabilities: best-first, at most `beam` nodes expanded a depth.
 
-The probability of a node is the product of those on its path. Of a row's open nodes (children of expanded inner nodes)
-the most probable one is expanded next, ties to the lower id, if its depth has fewer than `beam` expanded ones, and only
-while it is more probable than a class of the best leaf found so far: below it nothing can be better. So the answer is
-the most probable leaf of the whole tree as the beam grows, and the mean cost stays far below `beam` walks. A leaf of m
-classes gives each the m-th part of its probability (nothing tells them apart); an empty one ends nothing.
+The probability of a node is the product of those on its path, or what its parent alone tells of it (`links.REACH`). Of
+a row's open nodes (children of expanded inner nodes) the most probable one is expanded next, ties to the lower id, if
+its depth has fewer than `beam` expanded ones, and only while it is more probable than a class of the best leaf found so
+far: below it nothing can be better. So the answer is the most probable leaf of the whole tree as the beam grows, and
+the mean cost stays far below `beam` walks. A leaf of m classes gives each the m-th part of its probability (nothing
+tells them apart); an empty one ends nothing.
 
 Rows take turns: in each round every unfinished row expands one node, rows at the same node together.
 """
@@ -17,7 +18,7 @@ import numba
 import numpy as np
 
 from tasks.rows.base import Array
-from tasks.trees.links import Room, sigmoid_children, softmax_children
+from tasks.trees.links import Room, reach_children, sigmoid_children, softmax_children
 from tasks.trees.products import Round
 
 NO_NODE = -1
@@ -29,7 +30,7 @@ class Shape(NamedTuple):
     sizes     (n_nodes,) int64: classes of each node
     depths    (n_nodes,) int32
     parents   (n_nodes,) int32, -1 of the root
-    scales    (n_nodes,) float32; sigmoid: which link
+    scales    (n_nodes,) float32; reach, sigmoid: which link; sigmoid is also set for reach: nothing adds up to 1
     """
 
     first_child: Array
@@ -41,6 +42,7 @@ class Shape(NamedTuple):
     parents: Array
     scales: Array
     sigmoid: bool
+    reach: bool = False
 
 
 class Search(NamedTuple):
@@ -112,7 +114,9 @@ def expand(search: Search, group: Round, scores: Array, shape: Shape, room: Room
         for t in range(bounds[g], bounds[g + 1]):
             i, start = rows[t], group.starts[g] + (t - bounds[g]) * width
             masses = pool[used + start : used + start + width]
-            if shape.sigmoid:
+            if shape.reach and node > 0:
+                reach_children(scores[start : start + width], scale, masses, room)
+            elif shape.sigmoid and not shape.reach:
                 sigmoid_children(scores[start : start + width], scale, mass[i], masses)
             else:
                 softmax_children(scores[start : start + width], scale, mass[i], masses, room)

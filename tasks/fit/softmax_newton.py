@@ -1,0 +1,173 @@
+"""Softmax classifiers of dense rows by a quasi-Newton method on whole passes, without a step size.
+
+Limited-memory BFGS (Nocedal & Wright 2006, section 7.2) whose first guess of the Hessian is not a multiple of the
+identity but what it nearly is for weights of 0: h_q times the rows' covariance, h_q = p_q (1 - p_q) of the share p_q of
+each output. Then a dozen passes do what plain gradients need hundreds for, however unlike the features' variances are.
+The start is the rows' shares: bias log p_q.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from tasks.losses.child_softmax import child_softmax_rows
+from tasks.rows.base import Array, Rows
+
+PASSES = 16  # over the rows at most, trials of a step not counted
+ENOUGH = 1e-3  # of the objective: less than this to be gained ends it
+MEMORY = 8  # pairs of steps and changes of the gradient
+ARMIJO, SHORTEST = 1e-4, 1e-3
+WIDEST = 2048  # wider rows: the diagonal of the covariance instead
+SLICE_ROWS = 4096  # rows decoded and scored at once
+
+
+class SoftmaxFit(NamedTuple):
+    """weights (n_features, Q) float32, bias (Q,) float32; objective: mean loss + penalty; passes over the rows."""
+
+    weights: Array
+    bias: Array
+    objective: float
+    passes: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """min mean loss + (decay / 2) |W|^2 over rows less their mean, so that weights and bias hardly touch each other.
+
+    rows (n, d); children (n,) int32, -1 for none; reference: see `child_softmax_rows`; mean (d,) float32
+    """
+
+    rows: Rows
+    children: Array
+    reference: bool
+    decay: float
+    mean: Array
+
+    def value(self, weights: Array, bias: Array) -> tuple[float, Array]:
+        """(objective, gradient (d + 1, Q) float64) at weights (d, Q) and the bias (Q,) of centred rows, float32."""
+        shift = bias - self.mean @ weights
+        gradient, sums, loss = np.zeros(weights.shape), np.zeros(bias.shape), 0.0
+        for start, values in _slices(self.rows):
+            scores = values @ weights
+            scores += shift
+            loss += child_softmax_rows(scores, self.children[start : start + len(values)], self.reference, scores)
+            gradient += values.T @ scores
+            sums += scores.sum(axis=0, dtype=np.float64)
+        n, wide = self.rows.n_rows, weights.astype(np.float64)
+        gradient = (gradient - np.outer(self.mean, sums)) / n + self.decay * wide
+        return loss / n + 0.5 * self.decay * float(np.vdot(wide, wide)), np.vstack([gradient, sums / n])
+
+
+def fit_softmax(rows: Rows, children: Array, n_children: int, reference: bool, decay: float, bias: bool) -> SoftmaxFit:
+    """Fit rows of any dense body; children (n_rows,) int32 in [0, Q), or -1 for "none of them" (needs `reference`).
+
+    decay  > 0: weight of |W|^2 / 2 beside the mean loss
+    bias   without it rows are not centred, and the shares of the outputs are not told
+    """
+    mean, precondition = _metric(rows, children, n_children, decay, bias)
+    problem = _Problem(rows, children, reference, decay, mean)
+    point = np.zeros((rows.n_features + 1, n_children))
+    if bias:
+        point[-1] = _first_bias(children, n_children, reference)
+    return _descend(problem, point, precondition, bias)
+
+
+def _descend(problem: _Problem, point: Array, precondition: Any, bias: bool) -> SoftmaxFit:
+    """Quasi-Newton steps from `point` (d + 1, Q), whose last row is the bias."""
+    pairs: list[tuple[Array, Array, float]] = []
+    value, gradient = _at(problem, point, bias)
+    passes = 1
+    for _ in range(PASSES):
+        step = _direction(gradient, pairs, precondition)
+        slope = float(np.vdot(step, gradient))
+        if not slope > ENOUGH * value:
+            break
+        length = 1.0
+        while True:
+            new = point - length * step
+            new_value, new_gradient = _at(problem, new, bias)
+            passes += 1
+            if new_value <= value - ARMIJO * length * slope or length < SHORTEST:
+                break
+            length *= 0.5
+        if not new_value < value:
+            break
+        moved, changed = new - point, new_gradient - gradient
+        if (product := float(np.vdot(moved, changed))) > 0:
+            pairs = [*pairs, (moved, changed, 1.0 / product)][-MEMORY:]
+        point, value, gradient = new, new_value, new_gradient
+    weights = point[:-1].astype(np.float32)
+    return SoftmaxFit(weights, (point[-1] - problem.mean @ weights).astype(np.float32), value, passes)
+
+
+def _at(problem: _Problem, point: Array, bias: bool) -> tuple[float, Array]:
+    value, gradient = problem.value(point[:-1].astype(np.float32), point[-1].astype(np.float32))
+    if not bias:
+        gradient[-1] = 0.0
+    return value, gradient
+
+
+def _direction(gradient: Array, pairs: list[tuple[Array, Array, float]], precondition: Any) -> Array:
+    """The two-loop recursion: an approximate inverse Hessian times the gradient."""
+    found: Array = gradient.copy()
+    shares: list[float] = []
+    for moved, changed, inverse in reversed(pairs):
+        share = inverse * float(np.vdot(moved, found))
+        found -= share * changed
+        shares.append(share)
+    found = precondition(found)
+    if pairs:
+        _, changed, inverse = pairs[-1]
+        found /= inverse * float(np.vdot(changed, precondition(changed)))
+    for (moved, changed, inverse), share in zip(pairs, reversed(shares), strict=True):
+        found += moved * (share - inverse * float(np.vdot(changed, found)))
+    return found
+
+
+def _metric(rows: Rows, children: Array, n_children: int, decay: float, bias: bool) -> tuple[Array, Any]:
+    """(mean (d,) float32 that is taken away, the function that applies the first guess of the inverse Hessian)."""
+    n, d = rows.shape
+    whole = d <= WIDEST
+    second, total = np.zeros((d, d) if whole else d), np.zeros(d)
+    for _, values in _slices(rows):
+        second += values.T @ values if whole else np.einsum("ij,ij->j", values, values)
+        total += values.sum(axis=0, dtype=np.float64)
+    mean = (total / n if bias else np.zeros(d)).astype(np.float32)
+    share = _shares(children, n_children)
+    bend = share * (1 - share)
+    flat = decay / float(bend.mean())
+    if not whole:
+        variance = np.maximum(second / n - mean.astype(np.float64) ** 2, 0.0) + flat
+        scale = np.append(variance, 1.0)[:, None] * bend
+        return mean, lambda g: g / scale
+    covariance = second / n - np.outer(mean, mean).astype(np.float64)
+    covariance.flat[:: d + 1] += flat + 1e-6 * float(np.trace(covariance)) / d  # rounding may leave it indefinite
+    factor = cho_factor(covariance, overwrite_a=True, check_finite=False)
+
+    def precondition(g: Array) -> Array:
+        return np.asarray(np.vstack([cho_solve(factor, g[:-1], check_finite=False), g[-1:]]) / bend)
+
+    return mean, precondition
+
+
+def _shares(children: Array, n_children: int) -> Array:
+    """(Q,) float64: the share of the rows of each child, half a row at least."""
+    n = max(1, children.size)
+    return np.asarray(np.clip(np.bincount(children[children >= 0], minlength=n_children), 0.5, n - 0.4) / n)
+
+
+def _first_bias(children: Array, n_children: int, reference: bool) -> Array:
+    others = max(float((children < 0).sum()), 0.5) / max(1, children.size)
+    return np.asarray(np.log(_shares(children, n_children)) - (np.log(others) if reference else 0.0))
+
+
+def _slices(rows: Rows) -> Iterator[tuple[int, Array]]:
+    """(first row, values (n, d) float32) of SLICE_ROWS rows at a time."""
+    for start in range(0, rows.n_rows, SLICE_ROWS):
+        stop = min(start + SLICE_ROWS, rows.n_rows)
+        yield start, (rows if stop - start == rows.n_rows else rows.part(start, stop)).to_array()

@@ -1,0 +1,144 @@
+"""Parameters of a k-means tree, and the shape that suits a number of classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Any, ClassVar, Literal, Self
+
+from tasks.errors import ParamError
+from tasks.fit.sgd import AUTO, SgdParams
+from tasks.losses.base import Loss
+from tasks.losses.child_softmax import ChildSoftmax
+from tasks.rows.base import Array, Rows
+from tasks.trees.links import REACH
+from tasks.trees.params import FEW_CLASSES, FEW_JUDGES, Kind, TreeShape, is_whole
+from tasks.trees.spherical import AnyClassSums, class_sums_of
+from tasks.trees.tree import KMEANS, Path
+
+VISITED = 2.2  # nodes of a depth that a search opens on average, seen on sets from easy to hard: between 1.3 and 3
+ROOMY = 2.0  # classes of a last split, times the children of a node above it: fewer and larger nodes lose fewer rows
+DEEPEST = 6
+
+
+@dataclass(frozen=True, slots=True)
+class KMeansTreeParams:
+    """A tree of balanced clusters of class centroids; every value has a default that works.
+
+    A node's rows are those that reach it: of its classes, and others that its ancestors rank near it. For these it
+    learns to say "none of mine", so the probabilities that it gives its classes compare with those of other nodes.
+    """
+
+    kind: ClassVar[str] = KMEANS
+    link: ClassVar[str] = REACH
+    foreign: ClassVar[bool] = True
+
+    branching: int | None = None  # children of a node above the last split (Q); None: see `proposed`
+    depth: int | None = None  # splits from root to leaf (H); None = 2, or 1 for fewer than FEW_CLASSES
+    speedup: float | None = None  # wanted, of dot products: proposes what is not given of the shape
+    reach: int = 3  # children that a training row of the node's own classes goes on to, its own and the best others
+    regularization: float | Literal["auto"] = (
+        AUTO  # of wide nodes and dense rows, times |w|^2 / 2; "auto" = C of 1 to 5
+    )
+    passes: int = 1  # this and what follows: of nodes whose rows are spread over the pool
+    rounds: int = 5
+    least_rows: int = 20_000
+    partitions: int = 4
+    step: float | Literal["auto"] = AUTO
+    batch: int = 16
+    bias: bool = True
+    whole_root_bytes: int = (
+        256 << 20
+    )  # nodes whose training rows and numbers beside them take more are trained by blocks
+    whole_node_bytes: int = 256 << 20
+
+    def __post_init__(self) -> None:
+        if self.branching is not None and not is_whole(self.branching, 2):
+            raise TreeShape("branching", self.branching, "a whole number >= 2", "one child would be the node again")
+        if self.depth is not None and not is_whole(self.depth, 1):
+            raise TreeShape("depth", self.depth, "a whole number >= 1", "a tree of depth 0 answers one class")
+        if self.speedup is not None and not self.speedup > 1:
+            raise ParamError("speedup", self.speedup, "a number > 1", "one-vs-rest itself has 1")
+        if not is_whole(self.reach, 1):
+            raise ParamError("reach", self.reach, "a whole number >= 1", "a row must go on to its own child")
+        for name in ("whole_root_bytes", "whole_node_bytes"):
+            if not is_whole(getattr(self, name), 0):
+                raise ParamError(name, getattr(self, name), "a whole number >= 0", "it bounds what a task holds")
+        _ = self.sgd
+
+    @property
+    def sgd(self) -> SgdParams:
+        """Parameters of a fit by blocks."""
+        return SgdParams(
+            regularization=self.regularization,
+            passes=self.passes,
+            rounds=self.rounds,
+            least_rows=self.least_rows,
+            partitions=self.partitions,
+            step=self.step,
+            batch=self.batch,
+            bias=self.bias,
+        )
+
+    def settled(self, n_classes: int, judges: float = FEW_JUDGES) -> Self:  # noqa: ARG002 - the shape is of classes
+        """The same with `depth` and `branching` filled in. Raises TreeShape when the classes are too few."""
+        if n_classes < 2:
+            raise TreeShape("classes", n_classes, "at least 2", "with one class there is nothing to tell apart")
+        branching, depth = self.branching, self.depth
+        if self.speedup is not None and (branching is None or depth is None):
+            branching, depth = proposed(n_classes, self.speedup, branching, depth)
+        depth = depth or (1 if n_classes < FEW_CLASSES and branching is None else 2)
+        branching = branching or max(2, ceil((n_classes / ROOMY) ** (1 / depth) - 1e-9))
+        if branching > n_classes:
+            raise TreeShape("branching", branching, f"at most the number of classes, {n_classes}", "a child needs one")
+        return replace(self, depth=depth, branching=branching)
+
+    @property
+    def height(self) -> int:
+        """The depth, once settled. Raises ValueError before."""
+        if self.depth is None:
+            raise ValueError("depth is not settled: call settled(n_classes)")
+        return self.depth
+
+    def trained_whole(self, path: Path, n_rows: int, row_bytes: float) -> bool:
+        """Whether one task trains a node: its rows and a float32 a row and child must fit."""
+        beside = 4 * 2 * (self.branching or 0)
+        return n_rows * (row_bytes + beside) <= (self.whole_node_bytes if path else self.whole_root_bytes)
+
+    def kind_of(self, n_classes: int, depth: int) -> Kind:
+        """What a node of `n_classes` classes at `depth` becomes; `branching` must be settled."""
+        if n_classes < 2:
+            return "leaf"
+        if self.branching is None:
+            raise ValueError("branching is not settled: call settled(n_classes)")
+        return "full" if depth == self.height - 1 or n_classes <= self.branching else "learned"
+
+    def loss_of(self, children: Array, depth: int) -> Loss:
+        """Softmax over the children; below the root with one more output, "none of these"."""
+        return ChildSoftmax(children, depth > 0)
+
+    def class_sums(self, rows: Rows, columns: Array, n_classes: int, seed: int) -> AnyClassSums:
+        """See `spherical.class_sums_of`."""
+        return class_sums_of(rows, columns, n_classes, seed)
+
+    def asked(self) -> dict[str, Any]:
+        """See `TreeParams.asked`."""
+        shape = {"branching": self.branching, "depth": self.depth, "ambiguity": None, "loss": None}
+        return {**shape, "reach": self.reach, "probabilistic": True}
+
+
+def proposed(n_classes: int, speedup: float, branching: int | None = None, depth: int | None = None) -> tuple[int, int]:
+    """(branching, depth) for a wanted speed-up: the shallowest tree with it, with the fewest, largest nodes.
+
+    A search meets the children of VISITED nodes a depth, so a tree of H splits costs Q (1 + VISITED (H - 2)) dot
+    products and those of VISITED last splits of K / Q^(H - 1). Raises TreeShape when no such tree is as quick.
+    """
+    for height in [depth] if depth else range(2, DEEPEST + 1):
+        for children in [branching] if branching else range(2, n_classes):
+            if height > 1 and n_classes >= speedup * _cost(n_classes, children, height):
+                return children, height
+    raise TreeShape("speedup", speedup, f"less, for {n_classes} classes in this shape", "each split costs its children")
+
+
+def _cost(n_classes: int, branching: int, depth: int) -> float:
+    return branching * (1 + VISITED * (depth - 2)) + VISITED * n_classes / float(branching ** (depth - 1))
