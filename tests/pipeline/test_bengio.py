@@ -15,6 +15,7 @@ from pipeline.config import BengioTree, ConfigError, load_config
 from pipeline.dataset import Dataset
 from pipeline.ingest import ingest
 from pipeline.plan import facts_of
+from pipeline.stages import bengio
 from pipeline.stages.bengio import BengioStage
 from pipeline.stages.bengio_size import bengio_bytes
 from pipeline.stages.grow_params import ROOT_AMBIGUITY
@@ -126,6 +127,20 @@ def test_the_same_content_on_workers(
 ) -> None:
     run = run_here(config_of(tmp_path, datasets[body], tree_of()), "local:2")
     assert differences(digests_of(finished[body]), digests_of(run)) == []
+
+
+def test_the_same_content_of_models_that_are_averaged(
+    datasets: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with rows that are too many for one model."""
+    monkeypatch.setattr(bengio, "whole", lambda params: params)
+    with monkeypatch.context() as patch:
+        names = counting(patch)
+        serial = run_here(config_of(tmp_path / "serial", datasets["csr"], tree_of()))
+    assert names.count("sgd_tree") == 4 * 3
+    assert metrics_of(serial)["top1"] > 0.5
+    shared = run_here(config_of(tmp_path, datasets["csr"], tree_of()), "local:2")
+    assert differences(digests_of(serial), digests_of(shared)) == []
 
 
 @pytest.mark.parametrize("rows", ["pq", "codes"])
