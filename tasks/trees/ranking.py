@@ -7,25 +7,36 @@ from collections.abc import Iterator
 import numpy as np
 
 from tasks.models.base import Probabilities, Ranking
-from tasks.rows import Csr, Dense, Rows
+from tasks.rows import Csr, Dense, OneHot, Rows
 from tasks.rows.base import Array
 from tasks.trees.links import room_for
 from tasks.trees.naming import NO_CLASS, UNHEARD, Holders, Named, name_classes, tally_of
-from tasks.trees.products import Nodes, Round, round_of, scorer_of
+from tasks.trees.products import MATRICES, Nodes, Round, round_of, scorer_of
 from tasks.trees.search import Search, Shape, begin, expand, places_of
 from tasks.trees.walk import Answers, descend
 
 MOST_ROWS = 1 << 14  # of a slice: enough that every node of a wide tree has some
 CELLS = 1 << 22  # numbers of a slice held at once at most: scores (16 MB), probabilities (32 MB), decoded rows (16 MB)
+SPARSE_CELLS = 6  # numbers of 4 bytes that an entry of a sparse row takes while it is made
 
 
 def slices(rows: Rows, cells_per_row: int) -> Iterator[tuple[int, int, Rows]]:
     """(start, stop, rows[start:stop]) over all rows, few enough at once for CELLS numbers."""
-    plain = isinstance(rows, Csr) or (isinstance(rows, Dense) and rows.values.dtype == np.float32)
-    size = max(1, min(MOST_ROWS, CELLS // max(1, cells_per_row, 0 if plain else rows.n_features)))
+    size = max(1, min(MOST_ROWS, CELLS // max(1, cells_per_row)))
     for start in range(0, rows.n_rows, size):
         stop = min(start + size, rows.n_rows)
         yield start, stop, rows if stop - start == rows.n_rows else rows.part(start, stop)
+
+
+def decoded_cells(rows: Rows, form: int) -> int:
+    """Numbers (4 bytes) that a row takes when it is made what weights of that form are multiplied with."""
+    if isinstance(rows, Csr):
+        return 0
+    if isinstance(rows, OneHot):
+        return SPARSE_CELLS * int(rows.codes.shape[1])
+    if form != MATRICES:
+        return (1 + SPARSE_CELLS) * rows.n_features
+    return 0 if isinstance(rows, Dense) and rows.values.dtype == np.float32 else rows.n_features
 
 
 def rank_leaf(held: Array, n_rows: int, top: int, probabilistic: bool, known: Array | None) -> Ranking:
@@ -54,7 +65,7 @@ def rank_by_walk(rows: Rows, top: int, nodes: Nodes, shape: Shape, given: bool) 
     )
     widest = int(shape.n_children.max())
     used = np.zeros(widest, np.bool_)
-    for start, stop, part in slices(rows, widest):
+    for start, stop, part in slices(rows, max(widest, decoded_cells(rows, nodes.form))):
         score, at = scorer_of(part, nodes), np.zeros(stop - start, np.int32)
         here = Answers(*(values[start:stop] for values in answers))
         for group in rounds(at, shape):
@@ -89,7 +100,7 @@ def rank_by_search(
     )
     tally = tally_of(n_classes)
     labels = np.zeros(0, np.int32) if known is None else np.asarray(known, np.int32)
-    for start, stop, part in slices(rows, widest * int(places[-1])):
+    for start, stop, part in slices(rows, max(widest * int(places[-1]), decoded_cells(rows, nodes.form))):
         search, pool = search_rows(part, nodes, shape, places)
         here = Named(*(values[start:stop] for values in named))
         name_classes(search, pool, shape, tally, holders, labels[start:stop], here)

@@ -7,7 +7,7 @@ import pytest
 
 from tasks.rows import Csr, Dense
 from tasks.trees import products, ranking
-from tasks.trees.products import CHUNK, Round, round_of, scorer_of
+from tasks.trees.products import CHUNK, COLUMNS, MATRICES, Round, round_of, scorer_of
 from tasks.trees.tree import LabelTree, Path, Split, assemble
 from tasks.trees.weights import ActiveWeights, AnyWeights, SparseWeights
 from tests.bodies import csr_of
@@ -148,7 +148,13 @@ def test_a_slice_holds_no_more_numbers_than_it_may() -> None:
     rows = Dense(np.zeros((10, 4), np.float32))
     sizes = [stop - start for start, stop, _ in ranking.slices(rows, ranking.CELLS // 3)]
     assert sizes == [3, 3, 3, 1]
-    halves = Dense(np.zeros((2, ranking.CELLS), np.float16))
-    assert [stop - start for start, stop, _ in ranking.slices(halves, 1)] == [1, 1]
     nothing = Csr(np.zeros(0, np.float32), np.zeros(0, np.int32), np.zeros(1, np.int64), 4)
     assert list(ranking.slices(nothing, 1)) == []
+
+
+def test_rows_that_are_decoded_take_room() -> None:
+    values = np.zeros((2, 6), np.float32)
+    cells = {body: ranking.decoded_cells(rows_in(body, values), MATRICES) for body in BODIES}
+    assert cells == {"dense": 0, "half": 6, "double": 6, "csr": 0, "pq": 6}
+    assert ranking.decoded_cells(Dense(values), COLUMNS) > 6  # they are made sparse
+    assert ranking.decoded_cells(one_hot_rows(0, 2, 6), MATRICES) == 3 * ranking.SPARSE_CELLS
