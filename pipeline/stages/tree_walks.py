@@ -15,7 +15,7 @@ from tasks.io import Block, read_rows
 from tasks.models.predictions import Predictions, predictions_of
 from tasks.rows.base import Array, Rows
 from tasks.seeds import stream
-from tasks.trees.links import SIGMOID
+from tasks.trees.links import REACH, SIGMOID
 from tasks.trees.local import node_name
 from tasks.trees.tree import LabelTree
 
@@ -139,12 +139,17 @@ def _score(tree: LabelTree, node: int, row: Rows, child: int) -> dict[str, float
 
 
 def chances(tree: LabelTree, node: int, scores: Array) -> Array:
-    """(Q,) float64: the probabilities of a node's children given the node, of their scores (Q,)."""
+    """(Q,) float64: the probabilities of a node's children, of their scores (Q,): as its link has them, see `links`.
+
+    They are given the node, but for REACH those of a row of any class, also of none of the node's.
+    """
     scaled = scores.astype(np.float64) * (1.0 if tree.scales is None else float(tree.scales[node]))
     if tree.link == SIGMOID:
         return np.asarray(1 / (1 + np.exp(-np.clip(scaled, -LARGEST, LARGEST))))
-    powers = np.exp(scaled - scaled.max())
-    return np.asarray(powers / powers.sum())
+    others = 0.0 if tree.link == REACH and node > 0 else -np.inf  # score of "none of these"
+    highest = max(float(scaled.max()), others)
+    powers = np.exp(scaled - highest)
+    return np.asarray(powers / (powers.sum() + np.exp(others - highest)))
 
 
 def row_at(blocks: Sequence[Block], place: int) -> Rows:

@@ -339,21 +339,29 @@ def test_a_way_names_some_of_every_label_set_and_marks_the_true_class() -> None:
     assert [step.more for step in walk.steps] == [1, 0]
 
 
-@pytest.mark.parametrize("link", ["softmax", "sigmoid"])
+def two_levels(link: str) -> LabelTree:
+    """Over one feature: the root's children hold two classes and one, the first child's one each."""
+    bias = np.zeros(2, np.float32)
+    root = Split(
+        np.arange(3, dtype=np.int32), np.array([[1, 1, 0], [0, 0, 1]], bool), np.array([[2.0, -4.0]], np.float32), bias
+    )
+    below = Split(np.arange(2, dtype=np.int32), np.eye(2, dtype=bool), np.array([[1.0, 3.0]], np.float32), bias, 0.5)
+    facts = {"probabilistic": True}
+    return assemble({(): root, (0,): below}, 1, 3, facts, root.classes, kind="kmeans-tree", link=link)
+
+
+@pytest.mark.parametrize("link", ["softmax", "sigmoid", "reach"])
 def test_ways_down_a_probabilistic_tree_tell_probabilities(link: str) -> None:
-    weights = np.array([[1.0, 3.0, -2.0]], np.float32)
-    split = Split(np.arange(3, dtype=np.int32), np.eye(3, dtype=bool), weights, np.zeros(3, np.float32), scale=0.5)
-    every = np.arange(3, dtype=np.int32)
-    tree = assemble({(): split}, 1, 3, {"probabilistic": True}, every, kind="kmeans-tree", link=link)
-    chosen = Chosen(0, 9, WRONG, 1, 0, np.array([0, 1]))
-    step = walk_record(chosen, Dense(np.ones((1, 1), np.float32)), tree, 0)["steps"][1]
-    powers = [math.exp(0.5 * score) for score in (1, 3, -2)]
-    expected = [p / sum(powers) for p in powers] if link == "softmax" else [p / (1 + p) for p in powers]
-    assert step["score"] == pytest.approx(expected[0])
-    assert step["ahead"] == pytest.approx(expected[0] - expected[1])
-    way = {"row": 9, "why": WRONG, "label": 1, "answer": 0, "steps": [step]}
+    chosen = Chosen(0, 9, WRONG, 1, 0, np.array([0, 1, 3]))
+    way = walk_record(chosen, Dense(np.ones((1, 1), np.float32)), two_levels(link), 0)
+    for step, scores in zip(way["steps"][1:], ((2.0, -4.0), (0.5, 1.5)), strict=True):
+        powers = [math.exp(score) for score in scores]
+        total = sum(powers) + (link == "reach" and step["depth"] == 2)  # below the root there is "none of these", too
+        expected = [p / (1 + p) if link == "sigmoid" else p / total for p in powers]
+        assert step["score"] == pytest.approx(expected[0])
+        assert step["ahead"] == pytest.approx(expected[0] - expected[1])
     run = run_of({"t": {"kind": "kmeans-tree", "tree": {"probabilistic": True, "walks": [way]}}})
-    assert walks_of(run)[0].walks[0].steps[0].score.startswith("probability 0.")
+    assert walks_of(run)[0].walks[0].steps[1].score.startswith("probability 0.")
 
 
 def test_names_on_the_page_are_text(tmp_path: Path) -> None:
