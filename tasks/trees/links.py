@@ -1,4 +1,9 @@
-"""From the scores of a node's children to their probabilities given the node."""
+"""From the scores of a node's children to their probabilities.
+
+With SOFTMAX and SIGMOID a node tells of its children given itself, so these are multiplied down the path. With REACH it
+does so at the root alone; a node below was trained with rows of other nodes' classes, too, tells "none of these" of
+them, and so gives its children's probabilities as such.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +16,12 @@ from tasks.exponential import LANES, largest, lower_and_raise32, total
 from tasks.rows.base import Array
 
 SOFTMAX, SIGMOID = "softmax", "sigmoid"
-REACH = "reach"  # softmax at the root; below it with one more output, "none of these", and not times the path's so far
-LINKS = (SOFTMAX, SIGMOID, REACH)
+REACH = "reach"
+LINKS = (SOFTMAX, SIGMOID, REACH)  # kernels know a link by its place here
 
 
 class Room(NamedTuple):
-    """Working space of `softmax_children`: float32 of n children three times, LANES float32 and float64."""
+    """Working space of `link_children`: float32 of n children three times, LANES float32 and float64."""
 
     powers: Array
     lowered: Array
@@ -70,3 +75,14 @@ def reach_children(scores: Array, scale: float, out: Array, room: Room) -> None:
     factor = 1.0 / (total(powers, room.lanes) + np.exp(-np.float64(highest)))
     for q in range(out.size):
         out[q] = factor * powers[q]
+
+
+@numba.njit(cache=True, nogil=True)
+def link_children(link: int, at_root: bool, scores: Array, scale: float, mass: float, out: Array, room: Room) -> None:
+    """out (n,) float64 = the probabilities of the children of a node of probability `mass`, of their scores (n,)."""
+    if link == 2 and not at_root:
+        reach_children(scores, scale, out, room)
+    elif link == 1:
+        sigmoid_children(scores, scale, mass, out)
+    else:
+        softmax_children(scores, scale, mass, out, room)

@@ -83,7 +83,7 @@ def name_classes(
             named.path[i, shape.depths[leaf]] = leaf
             leaf = shape.parents[leaf]
         if known.size:
-            norm = frontier_mass(search, i, pool, shape) if shape.sigmoid else 1.0
+            norm = frontier_mass(search, i, pool, shape) if shape.link else 1.0  # only softmaxes add up to 1
             mass = mass_of(search, i, known[i], pool, shape, tally, holders) / norm if known[i] >= 0 else np.nan
             named.norms[i], named.own[i] = norm, np.log(UNHEARD if mass == 0 else mass)
         for k in range(n):

@@ -3,9 +3,10 @@
 The probability of a node is the product of those on its path, or what its parent alone tells of it (`links.REACH`). Of
 a row's open nodes (children of expanded inner nodes) the most probable one is expanded next, ties to the lower id, if
 its depth has fewer than `beam` expanded ones, and only while it is more probable than a class of the best leaf found so
-far: below it nothing can be better. So the answer is the most probable leaf of the whole tree as the beam grows, and
-the mean cost stays far below `beam` walks. A leaf of m classes gives each the m-th part of its probability (nothing
-tells them apart); an empty one ends nothing.
+far. Below a node no product is higher than its own, so the answer is the most probable leaf of the whole tree as the
+beam grows (with REACH a leaf may turn out more probable than a node above it), and the mean cost stays far below `beam`
+walks. A leaf of m classes gives each the m-th part of its probability (nothing tells them apart); an empty one ends
+nothing.
 
 Rows take turns: in each round every unfinished row expands one node, rows at the same node together.
 """
@@ -18,7 +19,7 @@ import numba
 import numpy as np
 
 from tasks.rows.base import Array
-from tasks.trees.links import Room, reach_children, sigmoid_children, softmax_children
+from tasks.trees.links import Room, link_children
 from tasks.trees.products import Round
 
 NO_NODE = -1
@@ -30,7 +31,7 @@ class Shape(NamedTuple):
     sizes     (n_nodes,) int64: classes of each node
     depths    (n_nodes,) int32
     parents   (n_nodes,) int32, -1 of the root
-    scales    (n_nodes,) float32; reach, sigmoid: which link; sigmoid is also set for reach: nothing adds up to 1
+    scales    (n_nodes,) float32; link: its place among LINKS
     """
 
     first_child: Array
@@ -41,8 +42,7 @@ class Shape(NamedTuple):
     depths: Array
     parents: Array
     scales: Array
-    sigmoid: bool
-    reach: bool = False
+    link: int
 
 
 class Search(NamedTuple):
@@ -105,6 +105,7 @@ def expand(search: Search, group: Round, scores: Array, shape: Shape, room: Room
     best, mass, at, n_found = search.best, search.mass, search.at, search.n_found
     expanded, starts, n_expanded = search.expanded, search.starts, search.n_expanded
     places, open_nodes, open_masses, n_open = search.places, search.open_nodes, search.open_masses, search.n_open
+    link = shape.link
     rows, bounds, n_children, sizes = group.rows, group.bounds, shape.n_children, shape.sizes
     for g in range(group.nodes.size):
         node = group.nodes[g]
@@ -114,12 +115,7 @@ def expand(search: Search, group: Round, scores: Array, shape: Shape, room: Room
         for t in range(bounds[g], bounds[g + 1]):
             i, start = rows[t], group.starts[g] + (t - bounds[g]) * width
             masses = pool[used + start : used + start + width]
-            if shape.reach and node > 0:
-                reach_children(scores[start : start + width], scale, masses, room)
-            elif shape.sigmoid and not shape.reach:
-                sigmoid_children(scores[start : start + width], scale, mass[i], masses)
-            else:
-                softmax_children(scores[start : start + width], scale, mass[i], masses, room)
+            link_children(link, node == 0, scores[start : start + width], scale, mass[i], masses, room)
             expanded[i, n_found[i]], starts[i, n_found[i]] = node, used + start
             n_found[i] += 1
             best[i] = best_leaf(masses, inner, held, best[i])

@@ -14,7 +14,7 @@ from tasks.models.errors import ModelFormat
 from tasks.models.flat import PROBABILISTIC
 from tasks.models.slices import check_width
 from tasks.rows.base import Array, Rows
-from tasks.trees.links import LINKS, REACH, SOFTMAX
+from tasks.trees.links import LINKS, SOFTMAX, link_children, room_for
 from tasks.trees.naming import Holders, holders_of
 from tasks.trees.products import COLUMNS, ENTRIES, MATRICES, Nodes
 from tasks.trees.ranking import rank_by_search, rank_by_walk, rank_leaf
@@ -96,7 +96,7 @@ class LabelTree:
     n_features    width of the rows; n_classes size of the class table; facts: plain values that describe its making
     kind          LEARNT, BENGIO or KMEANS; or GIVEN, where the children of a node share no class and every leaf has one
     beam          nodes expanded a depth at most; 1: the walk
-    link          SOFTMAX, SIGMOID or REACH: from scores, times the node's scale, to probabilities of the children
+    link          one of LINKS: from scores, times the node's scale, to probabilities of the children
     scales        (n_nodes,) float32; None: all are 1
     """
 
@@ -180,8 +180,7 @@ class LabelTree:
             depths=self.depth_of,
             parents=self.parent_of,
             scales=np.ones(self.n_nodes, np.float32) if self.scales is None else self.scales,
-            sigmoid=self.link != SOFTMAX,
-            reach=self.link == REACH,
+            link=LINKS.index(self.link),
         )
 
     @cached_property
@@ -228,6 +227,12 @@ class LabelTree:
     def searched(self, beam: int) -> Self:
         """The same tree with another beam of its own."""
         return replace(self, beam=beam)
+
+    def chances(self, node: int, scores: Array) -> Array:
+        """(n_children,) float64: what an inner node tells of its children by their scores (n_children,) float32."""
+        out, scale = np.empty(scores.size), self._shape.scales[node]
+        link_children(LINKS.index(self.link), node == 0, scores, scale, 1.0, out, room_for(scores.size))
+        return out
 
     def rank(self, rows: Rows, top: int, labels: Array | None = None, beam: int | None = None) -> Ranking:
         """The best classes of the leaves that each row comes to.

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.rows import Dense
-from tasks.trees.links import SIGMOID, SOFTMAX, room_for, sigmoid_children, softmax_children
+from tasks.trees.links import LINKS, REACH, SIGMOID, SOFTMAX, link_children, room_for
 from tasks.trees.naming import UNHEARD
 from tasks.trees.tree import LabelTree, Split, assemble
 from tasks.trees.weights import node_scores
@@ -21,14 +21,16 @@ MANY = 1000  # a beam without bounds
 N_ROWS = 6
 
 
-def drawn_trees(disjoint: st.SearchStrategy[bool]) -> st.SearchStrategy[LabelTree]:
+def drawn_trees(
+    disjoint: st.SearchStrategy[bool], links: tuple[str, ...] = (SOFTMAX, SIGMOID)
+) -> st.SearchStrategy[LabelTree]:
     drawn = st.builds(
         Drawn,
         n_classes=st.integers(2, 14),
         branching=st.integers(2, 5),
         depth=st.integers(1, 4),
         disjoint=disjoint,
-        link=st.sampled_from([SOFTMAX, SIGMOID]),
+        link=st.sampled_from(links),
         whole=st.booleans(),
     )
     return st.builds(random_tree, st.integers(0, 10**6), drawn).filter(lambda tree: tree.n_children[0] > 0)
@@ -44,10 +46,7 @@ def children_of(tree: LabelTree, row: np.ndarray) -> naive.Children:
         first, n = tree.first_child[node] - 1, int(tree.n_children[node])
         scores = node_scores(Dense(row[None]), tree.node_weights(node), tree.bias[first : first + n])[0]
         scale, out = np.float32(1 if tree.scales is None else tree.scales[node]), np.empty(n)
-        if tree.link == SIGMOID:
-            sigmoid_children(scores, scale, mass, out)
-        else:
-            softmax_children(scores, scale, mass, out, room_for(n))
+        link_children(LINKS.index(tree.link), node == 0, scores, scale, mass, out, room_for(n))
         return [float(p) for p in out]
 
     return given
@@ -58,7 +57,7 @@ def padded(nodes: list[int], width: int) -> list[int]:
 
 
 @settings(max_examples=60, deadline=None)
-@given(tree=trees, seed=st.integers(0, 10**6), beam=st.sampled_from([1, 2, 3, MANY]))
+@given(tree=drawn_trees(st.booleans(), LINKS), seed=st.integers(0, 10**6), beam=st.sampled_from([1, 2, 3, MANY]))
 def test_search_is_its_definition(tree: LabelTree, seed: int, beam: int) -> None:
     """Scores of whole numbers, so that they are the same bits however they are added up."""
     rows = random_rows(seed, N_ROWS, Drawn())
@@ -77,7 +76,7 @@ def test_search_is_its_definition(tree: LabelTree, seed: int, beam: int) -> None
         assert ranking.evaluations[i] == sum(len(shape.children[node]) for node in found.expanded)
         path = naive.path_of_first(shape, found)
         assert ranking.path[i].tolist() == padded(path, ranking.path.shape[1])
-        norm = sum(found.seen[n] for n in naive.frontier(found)) if tree.link == SIGMOID else 1.0
+        norm = sum(found.seen[n] for n in naive.frontier(found)) if tree.link != SOFTMAX else 1.0
         named = [total[c] / norm for c in expected]
         np.testing.assert_allclose(ranking.probabilities.named[i, : len(expected)], named, rtol=1e-6)
         mass = naive.label_mass(shape, found, int(labels[i])) / norm
@@ -245,12 +244,22 @@ def test_a_root_that_is_a_leaf_shares_evenly() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_links_are_their_formulas(seed: int) -> None:
+@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("at_root", [True, False])
+def test_links_are_their_formulas(seed: int, link: str, at_root: bool) -> None:
     rng = np.random.default_rng(seed)
     scores = (rng.normal(size=int(rng.integers(1, 70))) * 10.0 ** rng.integers(-1, 3)).astype(np.float32)
-    out = np.empty(scores.size)
-    softmax_children(scores, np.float32(0.5), 0.25, out, room_for(scores.size))
-    expected = 0.25 * np.array(naive.softmax([0.5 * float(s) for s in scores]))
+    out, scaled = np.empty(scores.size), [0.5 * float(s) for s in scores]
+    link_children(LINKS.index(link), at_root, scores, np.float32(0.5), 0.25, out, room_for(scores.size))
+    if link == SIGMOID:
+        expected = [0.25 * p for p in naive.sigmoid(scaled)]
+    elif link == REACH and not at_root:
+        expected = naive.softmax([*scaled, 0.0])[:-1]  # none of these; and not times 0.25
+    else:
+        expected = [0.25 * p for p in naive.softmax(scaled)]
     np.testing.assert_allclose(out, expected, rtol=2e-6, atol=1e-37)
-    sigmoid_children(scores, np.float32(0.5), 0.25, out)
-    np.testing.assert_allclose(out, 0.25 * np.array(naive.sigmoid([0.5 * float(s) for s in scores])), rtol=1e-12)
+
+
+def test_a_tree_tells_the_chances_of_a_node_s_children() -> None:
+    tree = two_levels()
+    np.testing.assert_allclose(tree.chances(0, np.log(np.float32([0.5, 0.3, 0.2]))), [0.5, 0.3, 0.2], rtol=1e-6)
