@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from tasks.trees.blocks import (
     node_centroids,
     node_class_counts,
     node_counts,
+    node_likelihoods,
     node_routes,
     node_runners_up,
     node_sgd,
@@ -66,6 +68,7 @@ class PoolNode:
         self.node, self.field, self.pool = node, field, pool
         self.label = node.ground.place(node.path).replace("/", "_")
         self.classes = classes_at(node.ground, node.path)
+        self.depth = len(node.path)
         self.n_features = node.ground.n_features
         self.features = np.arange(self.n_features, dtype=np.int32) if facts_of(node.ground.rows).body == "csr" else None
         counts = pool.sum(node_class_counts, field.judged_parts(), node, name=f"classes_{self.label}")
@@ -97,11 +100,23 @@ class PoolNode:
         )
         return total
 
-    def centroids(self) -> Array:
+    def centroids(self) -> Any:
         """See `Node.centroids`."""
         sums = self.pool.sum(node_centroids, self.field.train_parts(), self.node, name=f"centroids_{self.label}")
-        means: Array = sums.means()
-        return means
+        return sums.means()
+
+    def likelihoods(self, weights: Parameters, children: Array, scales: Array) -> Array:
+        """See `Node.likelihoods`."""
+        total: Array = self.pool.sum(
+            node_likelihoods,
+            self.field.judged_parts(),
+            self.node,
+            weights,
+            children,
+            scales,
+            name=f"scales_{self.label}",
+        )
+        return total
 
     def route(self, grown: Grown) -> Routed:
         """Send every row to its child, block by block."""

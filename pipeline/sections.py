@@ -244,15 +244,18 @@ class BengioTree(TreeLearner):
 
 
 class KMeansTree(TreeLearner):
-    """Tree of balanced clusters of class centroids with probabilistic classifiers at its nodes."""
+    """Tree of balanced clusters of class centroids; its nodes tell probabilities, also that a row is none of theirs."""
 
     kind: Literal["kmeans-tree"]
     speedup: float | None = Field(
         None, gt=1, description="wanted, of dot products against one-vs-rest: proposes what is not given of the shape"
     )
-    beam: int = Field(4, ge=1, description="nodes of a depth that a test row may visit, the most probable first")
-    ambiguity: float | None = Field(
-        None, gt=0, le=1, description="share of classes that a child may keep, so that they overlap; default: none do"
+    branching: int | None = Field(
+        None, ge=2, description="children per node above the last split; default: fits `depth` and `speedup`"
+    )
+    beam: int = Field(10, ge=1, description="nodes of a depth that a test row may visit, the most probable first")
+    reach: int = Field(
+        3, ge=1, description="children that a training row goes on to: its own, and the best others, to be told apart"
     )
     trees: int = Field(1, ge=1, le=100, description="with other clusters each; their probabilities are averaged")
 

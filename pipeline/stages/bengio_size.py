@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipeline.config import BengioTree
 from pipeline.stage import Facts
-from pipeline.stages.tree_size import VALUE_BYTES, TreeSize
+from pipeline.stages.tree_size import VALUE_BYTES, LabelTreeSize
 from tasks.trees.params import LabelTreeParams
 
 UNEVEN = 1.5  # weights of a tree of uneven parts, times the bound on those of even ones: seen up to 0.8
@@ -19,7 +19,7 @@ def bengio_bytes(learner: BengioTree, facts: Facts) -> int:
     """The weights of all splits, about: of the features that a split's rows have, for each of its children."""
     params, rows, dataset = shape_params(learner, facts.dataset.n_classes), facts.rows[learner.rows], facts.dataset
     nonzeros = rows.row_floats if rows.body in ("csr", "onehot") else 0
-    size = TreeSize(params, rows.n_features, dataset.n_classes, dataset.split_counts["train"], nonzeros)
+    size = LabelTreeSize(params, rows.n_features, dataset.n_classes, dataset.split_counts["train"], nonzeros)
     children, held = params.branching or 2, 0.0
     for depth in range(params.height - 1):
         nodes = min(children**depth, dataset.n_classes)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from pipeline.config import KMeansTree, needed_models
 from pipeline.config import LabelTree as LabelTreeSection
-from pipeline.config import needed_models
 from pipeline.node_oracle import Field, grow_tree
 from pipeline.stage import Estimate, Facts, Made, Work
 from pipeline.stages.grow_params import ROOT_AMBIGUITY, tree_params
@@ -23,21 +23,24 @@ from pipeline.stages.train import (
     saved_bytes,
     train_step,
 )
-from pipeline.stages.tree_size import TreeSize
+from pipeline.stages.tree_size import grown_bytes, tree_size
 from pipeline.store import SOLVED
 from tasks.digest import digest_text
 from tasks.io import Block
 from tasks.sums import FAN_IN
+from tasks.trees.forest import Forest
+from tasks.trees.params import LabelTreeParams, TreeParams
 from tasks.trees.place import Ground, write_whole
 from tasks.trees.tree import LabelTree
 
 SECONDS = "SECONDS"
+GrownSection = LabelTreeSection | KMeansTree
 NODES = "nodes"  # folder of the growing tree, within the step's progress: gone when the step is finished
 ROUTE_BYTES = 12  # of one row at one depth
 NOT_GROWN = {"name", "beam"}  # keys that no node depends on
 
 
-def grown_alike(learner: LabelTreeSection) -> dict[str, Any]:
+def grown_alike(learner: GrownSection) -> dict[str, Any]:
     """What decides a tree: learners in which it is the same grow one."""
     return {key: value for key, value in learner.model_dump(mode="json").items() if key not in NOT_GROWN}
 
@@ -46,16 +49,14 @@ def grown_alike(learner: LabelTreeSection) -> dict[str, Any]:
 class GrowStage(TrainStage):
     """Grow one tree."""
 
-    learner: LabelTreeSection
+    learner: GrownSection
     chain: tuple[str, ...]
     n_features: int
     twins: tuple[str, ...] = ()  # other learners of the config with the same tree: whoever is first grows it
     version: ClassVar[int] = 4
 
     @classmethod
-    def of(
-        cls, learner: LabelTreeSection, facts: Facts, chain: tuple[str, ...] = (), twins: tuple[str, ...] = ()
-    ) -> Self:
+    def of(cls, learner: GrownSection, facts: Facts, chain: tuple[str, ...] = (), twins: tuple[str, ...] = ()) -> Self:
         """Raises ParamError and TreeShape when a parameter does not fit, NoTrainingRows without training rows."""
         tree_params(learner, facts.dataset)
         check_rows(learner, facts.dataset)
@@ -72,7 +73,7 @@ class GrowStage(TrainStage):
     def estimate(self, facts: Facts) -> Estimate:
         dataset, rows = facts.dataset, self.learner.rows
         params = tree_params(self.learner, dataset)
-        size = TreeSize.of(self.learner, params, facts)
+        size = tree_size(self.learner, params, facts)
         block_bytes, judge_bytes = (facts.rows[name].block_bytes for name in (rows, self.learner.tested_on))
         n_train = dataset.split_counts["train"]
         n_judged = n_train + dataset.split_counts["validation"]
@@ -84,10 +85,11 @@ class GrowStage(TrainStage):
         batch = 4 * 1024 * (facts.rows[rows].row_floats + 3 * widest)
         whole = int(2.2 * (held + judged)) + 64 * n_judged
         task = 2 * max(block_bytes, judge_bytes) + whole + 5 * model + batch + 64 * MEGABYTE
-        weights = size.model_bytes()
+        weights = grown_bytes(self.learner, params, facts)
         disk = saved_bytes(self.learner, weights, facts)
         spare = weights + by_blocks + ROUTE_BYTES * n_judged * params.height + MEGABYTE  # growing nodes, routes of rows
-        tasks = params.alternations * params.rounds * params.partitions + widest * max(1, params.height - 1)
+        fits = params.alternations if isinstance(params, LabelTreeParams) else 1
+        tasks = fits * params.sgd.rounds * params.sgd.partitions + widest * max(1, params.height - 1)
         if self.twins:  # the nodes stay until the run has finished
             disk, spare = disk + spare, 0
         adding = (FAN_IN + 2) * max(by_blocks, size.sums_bytes(row_bytes))
@@ -97,23 +99,37 @@ class GrowStage(TrainStage):
         started = time.perf_counter()
         dataset = work.dataset
         nodes = self._nodes_folder(work)
-        ground = Ground(
-            dataset=dataset.path,
-            rows=work.blocks(self.learner.rows)[0].store,
-            judges=work.blocks(self.learner.tested_on)[0].store,
-            folder=str(nodes),
-            params=tree_params(self.learner, dataset, self._ambiguity(work)),
-            seed=work.seed,
-            name=self.learner.kind,
-            n_features=self.n_features,
-            n_classes=dataset.n_classes,
-        )
-        n_train = dataset.split_counts["train"]
-        tree = grow_tree(ground, field_of(work, self.learner.rows), n_train, work.pool)
-        digest = save(self, work, tree, {"operations": tree.facts["operations"]})
-        facts = {**model_facts(tree, float(tree.facts["operations"]), n_train), **tree_facts(tree)}
+        params = tree_params(self.learner, dataset, self._ambiguity(work))
+        n_train, field = dataset.split_counts["train"], field_of(work, self.learner.rows)
+        trees = [
+            grow_tree(self._ground(work, params, nodes, tree), field, n_train, work.pool)
+            for tree in range(self.n_trees)
+        ]
+        model = trees[0] if len(trees) == 1 else Forest(tuple(trees))
+        operations = sum(float(tree.facts["operations"]) for tree in trees)
+        digest = save(self, work, model, {"operations": operations})
+        facts = {**model_facts(model, operations, n_train), **tree_facts(trees[0])}
         seconds = time.perf_counter() - started
         return Made(digest, facts, {"seconds": seconds, TRAIN_SECONDS: grown_in(nodes, seconds)})
+
+    @property
+    def n_trees(self) -> int:
+        """Trees of a forest; 1: it is none."""
+        return self.learner.trees if isinstance(self.learner, KMeansTree) else 1
+
+    def _ground(self, work: Work, params: TreeParams, nodes: Path, tree: int) -> Ground:
+        """Where one of the trees grows; its name, from which random streams come, is no learner's: twins are alike."""
+        return Ground(
+            dataset=work.dataset.path,
+            rows=work.blocks(self.learner.rows)[0].store,
+            judges=work.blocks(self.learner.tested_on)[0].store,
+            folder=str(nodes / f"tree-{tree}"),
+            params=params,
+            seed=work.seed,
+            name=f"{self.learner.kind}-{tree}" if tree else self.learner.kind,
+            n_features=self.n_features,
+            n_classes=work.dataset.n_classes,
+        )
 
     def _ambiguity(self, work: Work) -> float | None:
         """That of the root of the tree that the section names."""

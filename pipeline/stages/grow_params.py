@@ -4,36 +4,39 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from pipeline.config import LabelTree, TreeLearner
+from pipeline.config import KMeansTree, LabelTree, TreeLearner
 from pipeline.dataset import Dataset
+from tasks.trees.kmeans_params import KMeansTreeParams
 from tasks.trees.local import judges_per_class
-from tasks.trees.params import LabelTreeParams, TreeShape
+from tasks.trees.params import LabelTreeParams, TreeParams, TreeShape
 from tasks.trees.shape import proposed
 
 ROOT_AMBIGUITY = "root_ambiguity"  # among the results of a bengio-tree: on validation rows
 EXPECTED_ROOM = 3.0  # of a tree that is not there yet: its root's ambiguity, times that of even children
 
 
-def tree_params(learner: LabelTree, dataset: Dataset, ambiguity: float | None = None) -> LabelTreeParams:
-    """Settled parameters of a label tree.
+def tree_params(learner: LabelTree | KMeansTree, dataset: Dataset, ambiguity: float | None = None) -> TreeParams:
+    """Settled parameters of a tree.
 
     ambiguity  what `ambiguity_of` came to; None while that is not known: then as expected of it
     Raises ParamError, TreeShape.
     """
-    known = {field.name for field in fields(LabelTreeParams)}
+    kind = KMeansTreeParams if isinstance(learner, KMeansTree) else LabelTreeParams
+    known = {field.name for field in fields(kind)}
     given = {key: value for key, value in learner.model_dump().items() if key in known}
-    if learner.ambiguity_of is not None:
-        given["ambiguity"] = ambiguity if ambiguity is not None else _expected(learner, dataset.n_classes)
-    elif learner.speedup is not None:
-        given |= _for_speedup(learner, dataset.n_classes)
+    if isinstance(learner, LabelTree):
+        if learner.ambiguity_of is not None:
+            given["ambiguity"] = ambiguity if ambiguity is not None else _expected(learner, dataset.n_classes)
+        elif learner.speedup is not None:
+            given |= _for_speedup(learner, dataset.n_classes)
     counts = dataset.split_counts
     judges = judges_per_class(counts["train"], counts["validation"], dataset.n_classes)
-    return LabelTreeParams(**given).settled(dataset.n_classes, judges)
+    return kind(**given).settled(dataset.n_classes, judges)
 
 
 def tree_height(learner: TreeLearner, dataset: Dataset) -> int:
     """Splits from the root to the deepest leaf, at most. Raises ParamError, TreeShape."""
-    if isinstance(learner, LabelTree):
+    if isinstance(learner, LabelTree | KMeansTree):
         return tree_params(learner, dataset).height
     return LabelTreeParams(branching=learner.branching, depth=learner.depth).settled(dataset.n_classes).height
 

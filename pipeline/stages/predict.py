@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from pipeline.config import OWN_ROWS, BengioTree, EvaluateSection, Learner, PredictSection, TreeLearner
+from pipeline.config import OWN_ROWS, BengioTree, EvaluateSection, KMeansTree, Learner, PredictSection, TreeLearner
 from pipeline.config import LabelTree as LabelTreeSection
 from pipeline.dataset import Dataset, taxonomy_digest
 from pipeline.stage import CARD_BYTES, FILE_BYTES, Estimate, Facts, Made, Stage, Work
@@ -14,7 +14,7 @@ from pipeline.stages.bengio_size import bengio_bytes
 from pipeline.stages.grow_params import tree_height, tree_params
 from pipeline.stages.problems import gives_probabilities, held_bytes, kept_bytes, nodes, path_nodes
 from pipeline.stages.train import MEGABYTE, MODEL, inputs_of, train_step
-from pipeline.stages.tree_size import TreeSize
+from pipeline.stages.tree_size import grown_bytes
 from tasks.digest import combine
 from tasks.files import disk_room
 from tasks.models.blocks import PredictReport, predict_block
@@ -170,8 +170,8 @@ def metrics_of(scores: Scores, with_taxonomy: bool) -> dict[str, float]:
 
 def model_bytes(learner: Learner, facts: Facts) -> int:
     """Bytes of a model's parameters; of a label tree at most about."""
-    if isinstance(learner, LabelTreeSection):
-        return TreeSize.of(learner, tree_params(learner, facts.dataset), facts).model_bytes()
+    if isinstance(learner, LabelTreeSection | KMeansTree):
+        return grown_bytes(learner, tree_params(learner, facts.dataset), facts)
     if isinstance(learner, BengioTree):
         return bengio_bytes(learner, facts)
     return kept_bytes(learner, facts)

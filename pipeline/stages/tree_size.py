@@ -2,43 +2,50 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
-from pipeline.config import LabelTree as LabelTreeSection
+from pipeline.config import KMeansTree, LabelTree
 from pipeline.stage import Facts
 from tasks.trees.balance import WIDEST
-from tasks.trees.params import LabelTreeParams
+from tasks.trees.kmeans_params import KMeansTreeParams
+from tasks.trees.params import LabelTreeParams, TreeParams
 from tasks.trees.weights import entry_dtype
 
 UNEVEN = {"kmeans": 3, "random": 4}  # a node's classes and rows at most, times those of an even tree: seen up to 1.9
+UNEVEN_REACH = 4  # rows that reach a node of a k-means tree, times those of an even tree
 VALUE_BYTES = 4
 
 
 @dataclass(frozen=True)
-class TreeSize:
-    """Bounds on the weights of a label tree.
+class TreeSize(ABC):
+    """Bounds on the weights of a tree.
 
     nonzeros  of a row, when rows are sparse; 0 for rows of other bodies, whose nodes have weights for every feature
     """
 
-    params: LabelTreeParams
+    params: Any  # of the kind of tree
     n_features: int
     n_classes: int
     n_train: int
     nonzeros: int
 
-    @classmethod
-    def of(cls, learner: LabelTreeSection, params: LabelTreeParams, facts: Facts) -> TreeSize:
-        dataset = facts.dataset
-        rows = facts.rows[learner.rows]
-        n_train = dataset.split_counts["train"]
-        nonzeros = rows.row_floats if rows.body == "csr" else 0
-        return cls(params, rows.n_features, dataset.n_classes, n_train, nonzeros)
-
+    @abstractmethod
     def share(self, depth: int) -> float:
-        """What an even node at a depth has of all classes and, when children learn from all rows of theirs, of rows."""
-        one = self.params.ambiguity if self.params.ambiguity is not None else 1.0
-        return float(one**depth)
+        """What an even node at a depth has of all classes."""
+
+    @abstractmethod
+    def row_share(self, depth: int) -> float:
+        """What it has of all training rows."""
+
+    @abstractmethod
+    def uneven(self, depth: int) -> float:
+        """Classes and rows of the largest node at a depth, times those of an even one."""
+
+    @abstractmethod
+    def weights_moved(self, depth: int, nodes: int) -> float:
+        """Weights of all nodes at a depth that are not zero, of sparse rows, at most."""
 
     def nodes(self, depth: int) -> int:
         """Inner nodes at a depth, at most: each has two classes or more."""
@@ -65,13 +72,14 @@ class TreeSize:
 
     def widest_node_bytes(self) -> int:
         """The weights of the largest node while it learns: a matrix, even for sparse rows."""
-        shares = [self._uneven(depth) for depth in range(self.params.height)]
-        sizes = [(self.features(share) + 1) * self._children(depth, share) for depth, share in enumerate(shares)]
+        depths = range(self.params.height)
+        rows = [min(1.0, self.row_share(depth) * self.uneven(depth)) for depth in depths]
+        sizes = [(self.features(rows[depth]) + 1) * self._children(depth, self._most(depth)) for depth in depths]
         return int(VALUE_BYTES * max(sizes))
 
     def widest_children(self, depths: int | None = None) -> int:
         """Children of the node that has most, of those at the first depths."""
-        return max(self._children(depth, self._uneven(depth)) for depth in range(depths or self.params.height))
+        return max(self._children(depth, self._most(depth)) for depth in range(depths or self.params.height))
 
     def blocks_bytes(self, row_bytes: float) -> int:
         """The weights of the largest node that is trained by blocks, with all features; 0 when none is."""
@@ -87,26 +95,81 @@ class TreeSize:
             return 0
         return 8 * self.n_classes * max(self.widest_children(), min(self.n_features, WIDEST))
 
-    def _uneven(self, depth: int) -> float:
-        """The share of the largest node at a depth."""
-        return min(1.0, self.share(depth) * (UNEVEN[self.params.initialisation] if depth else 1))
+    def _most(self, depth: int) -> float:
+        """The share of all classes that the largest node at a depth has."""
+        return min(1.0, self.share(depth) * self.uneven(depth))
 
     def model_bytes(self) -> int:
         """The weights of the whole tree as stored."""
         return sum(self._depth_bytes(depth) for depth in range(self.params.height))
 
     def _depth_bytes(self, depth: int) -> int:
-        share, nodes = self.share(depth), self.nodes(depth)
-        weights = nodes * (self.features(share) + 1) * self._children(depth, share)
+        nodes, children = self.nodes(depth), self._children(depth, self.share(depth))
+        features = self.features(self.row_share(depth))
+        weights = nodes * (features + 1) * children
         if not self.nonzeros:
             return int(VALUE_BYTES * weights)
-        entries = min(weights, self._weights_moved(depth, nodes, share))
-        entry = VALUE_BYTES + entry_dtype(self._children(depth, share))(0).nbytes
-        return int(entry * entries + (4 + 8) * nodes * self.features(share))
+        entries = min(weights, self.weights_moved(depth, nodes))
+        entry = VALUE_BYTES + entry_dtype(children)(0).nbytes
+        return int(entry * entries + (4 + 8) * nodes * features)
 
-    def _weights_moved(self, depth: int, nodes: int, share: float) -> float:
-        """Weights that are not zero, at most: a row met moves two children of each of its features."""
-        rows = nodes * share * self.n_train
+
+@dataclass(frozen=True)
+class LabelTreeSize(TreeSize):
+    """Of a label tree."""
+
+    params: LabelTreeParams
+
+    def share(self, depth: int) -> float:
+        one = self.params.ambiguity if self.params.ambiguity is not None else 1.0
+        return float(one**depth)
+
+    def row_share(self, depth: int) -> float:
+        """As of classes: children learn from all rows of theirs, or from fewer."""
+        return self.share(depth)
+
+    def uneven(self, depth: int) -> float:
+        return UNEVEN[self.params.initialisation] if depth else 1
+
+    def weights_moved(self, depth: int, nodes: int) -> float:
+        """A row met moves two children of each of its features."""
+        rows = nodes * self.share(depth) * self.n_train
         fits = self.params.alternations if depth < self.params.height - 1 else 1
         met = max(rows * self.params.rounds * self.params.passes, nodes * self.params.least_rows + rows)
         return self.nonzeros * (rows + fits * met)
+
+
+@dataclass(frozen=True)
+class KMeansTreeSize(TreeSize):
+    """Of a k-means tree: groups of classes are even, rows reach several nodes."""
+
+    params: KMeansTreeParams
+
+    def share(self, depth: int) -> float:
+        return float((self.params.branching or 2) ** -depth)
+
+    def row_share(self, depth: int) -> float:
+        return float(min(1.0, (self.params.reach + 1) / (self.params.branching or 2)) ** depth)
+
+    def uneven(self, depth: int) -> float:
+        return UNEVEN_REACH if depth else 1
+
+    def weights_moved(self, depth: int, nodes: int) -> float:
+        """Every class of a node may be told by every feature of its rows."""
+        return nodes * (self.features(self.row_share(depth)) + 1) * self._children(depth, self.share(depth))
+
+
+def tree_size(learner: LabelTree | KMeansTree, params: TreeParams, facts: Facts) -> TreeSize:
+    """Of the tree that a section and its settled parameters come to."""
+    dataset, rows = facts.dataset, facts.rows[learner.rows]
+    n_train = dataset.split_counts["train"]
+    size = KMeansTreeSize if isinstance(params, KMeansTreeParams) else LabelTreeSize
+    sparse = ("csr", "onehot") if isinstance(params, KMeansTreeParams) else ("csr",)
+    nonzeros = rows.row_floats if rows.body in sparse else 0
+    return size(params, rows.n_features, dataset.n_classes, n_train, nonzeros)  # type: ignore[arg-type]
+
+
+def grown_bytes(learner: LabelTree | KMeansTree, params: TreeParams, facts: Facts) -> int:
+    """The weights of all trees of a learner, as stored."""
+    trees = learner.trees if isinstance(learner, KMeansTree) else 1
+    return trees * tree_size(learner, params, facts).model_bytes()

@@ -6,7 +6,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pipeline.config import AnyEncoding, BengioTree, LabelTree, PcaEncoding, PqEncoding, RunConfig, TraceNorm, Training
+from pipeline.config import (
+    AnyEncoding,
+    BengioTree,
+    KMeansTree,
+    LabelTree,
+    PcaEncoding,
+    PqEncoding,
+    RunConfig,
+    TraceNorm,
+    Training,
+)
 from pipeline.stage import Asked, Facts, Stage
 from pipeline.stages.bengio import BengioStage, confused_alike
 from pipeline.stages.codes import CodesStage
@@ -68,7 +78,7 @@ def _training(learner: Training, config: RunConfig, facts: Facts) -> Stage:
     chain = chain_of(config, learner.tested_on)
     if isinstance(learner, BengioTree):
         return BengioStage.of(learner, facts, chain, twins_of(learner, config, confused_alike))
-    if isinstance(learner, LabelTree):
+    if isinstance(learner, LabelTree | KMeansTree):
         return GrowStage.of(learner, facts, chain, twins_of(learner, config, grown_alike))
     if isinstance(learner, TraceNorm):
         return TraceNormStage.of(learner, facts, chain, twins_of(learner, config, alike))

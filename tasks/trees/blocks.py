@@ -16,21 +16,23 @@ from tasks.fit.problem import SgdProblem, StepTrial
 from tasks.fit.scorer import Parameters
 from tasks.fit.targets import TRAIN, VALIDATION
 from tasks.io import Block, blocks_of, read_rows
+from tasks.losses.child_softmax import child_of
 from tasks.rows.base import Array, Rows
 from tasks.sums import FieldSums
-from tasks.trees.balance import ClassSums, class_sums
 from tasks.trees.gather import gather
 from tasks.trees.label_tree import grow_node
 from tasks.trees.local import (
     Labelled,
     LocalNode,
     classes_held,
+    columns_of,
     count_routes,
     count_runners_up,
     node_name,
     node_problem,
     sent_down,
 )
+from tasks.trees.node_fit import sum_likelihoods
 from tasks.trees.place import (
     PARTS,
     WHOLE,
@@ -73,7 +75,7 @@ def grow_whole(task: NodeTask, ground: Ground) -> Summary:
     train, judges = (
         Labelled(gather(blocks, one.block, one.offset), one.label) for blocks, one in zip(stores, who, strict=True)
     )
-    node = LocalNode(classes, train, judges, ground.params, ground.seed, ground.place(task.path))
+    node = LocalNode(classes, train, judges, ground.params, ground.seed, ground.place(task.path), len(task.path))
     grown = grow_node(node, ground.params, ground.seed, task.path)
     if ground.params.kind_of(classes.size, len(task.path)) == "full":
         return write_done(ground, task.path, grown, {}, np.zeros((len(grown.split.children), 2), np.int64))
@@ -87,7 +89,7 @@ def grow_whole(task: NodeTask, ground: Ground) -> Summary:
 
 def kept(who: Members, rows: Rows, split: Split, part: int, ground: Ground) -> tuple[Members, Array]:
     """The members that the children get, and the child of each; see `sent_down`."""
-    columns = np.searchsorted(split.classes, who.label)
+    columns = columns_of(split.classes, who.label)
     index, child = sent_down(rows, columns, split, part == TRAIN, ground.params)
     return Members(who.block[index], who.offset[index], who.label[index]), child
 
@@ -116,18 +118,27 @@ class WideNode:
     def problem(self, children: Array, alternation: int) -> SgdProblem:
         """OP2 for a partition (Q, K) bool, over the node's training rows whose class some child holds."""
         name = f"{self.ground.place(self.path)}/{alternation}"
-        problem = node_problem(self.ground.n_features, children, self.ground.params, self.ground.seed, name)
+        params, seed = self.ground.params, self.ground.seed
+        problem = node_problem(self.ground.n_features, children, params, seed, name, len(self.path))
         return replace(problem, targets=NodeTargets(self, classes_held(children)))
 
     def columns(self, part: int, block: Block) -> tuple[Array, Array]:
-        """(offset, class column) of the node's rows of one part in one block."""
+        """(offset, class column) of the node's rows of one part in one block; -1 for a class that is not the node's."""
         offset, label = members_of_block(self.ground, self.path, part, block)
-        return offset, np.searchsorted(classes_at(self.ground, self.path), label).astype(np.int32)
+        return offset, columns_of(classes_at(self.ground, self.path), label)
+
+    def own(self, part: int, block: Block) -> tuple[Array, Array]:
+        """The same of the rows whose class the node holds."""
+        offset, column = self.columns(part, block)
+        return offset[column >= 0], column[column >= 0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeTargets:
-    """Training rows of a node whose class some child holds, labelled with their class column; held (K,) bool."""
+    """Training rows of a node whose class some child holds, labelled with their class column; held (K,) bool.
+
+    Rows of other nodes' classes take part, labelled -1, where the tree's parameters say so.
+    """
 
     node: WideNode
     held: Array
@@ -135,7 +146,7 @@ class NodeTargets:
     def of(self, block: Block) -> tuple[Array, Array]:
         """See `Targets.of`."""
         offset, column = self.node.columns(TRAIN, block)
-        taken = self.held[column]
+        taken = np.where(column >= 0, self.held[column], self.node.ground.params.foreign)
         return offset[taken].astype(np.int64), column[taken]
 
 
@@ -168,27 +179,26 @@ def node_class_counts(part: Partition, node: WideNode) -> Array:
     n_classes = classes_at(node.ground, node.path).size
 
     def one(block: Block) -> Array:
-        return np.stack([np.bincount(node.columns(which, block)[1], minlength=n_classes) for which in PARTS])
+        return np.stack([np.bincount(node.own(which, block)[1], minlength=n_classes) for which in PARTS])
 
     return np.asarray(over(part, one))
 
 
-def node_centroids(part: Partition, node: WideNode) -> ClassSums:
+def node_centroids(part: Partition, node: WideNode) -> Any:
     """Sums of training rows by class."""
     n_classes = classes_at(node.ground, node.path).size
 
-    def one(block: Block) -> ClassSums:
-        offset, column = node.columns(TRAIN, block)
-        return class_sums(read_rows(block).take(offset), column, n_classes, node.ground.seed)
+    def one(block: Block) -> Any:
+        offset, column = node.own(TRAIN, block)
+        return node.ground.params.class_sums(read_rows(block).take(offset), column, n_classes, node.ground.seed)
 
-    found: ClassSums = over(part, one)
-    return found
+    return over(part, one)
 
 
 def judging(block: Block, node: WideNode, without: Array) -> Iterator[tuple[Rows, Array]]:
     """Judging rows of one block, and their class columns; `without` as in `Balance`."""
     for part in (VALIDATION, TRAIN):
-        offset, column = node.columns(part, block)
+        offset, column = node.own(part, block)
         if part == TRAIN:  # those that stand in
             offset, column = offset[without[column]], column[without[column]]
         if offset.size:
@@ -208,10 +218,20 @@ def node_runners_up(part: Partition, node: WideNode, weights: Parameters, withou
     """(Q, K) int64: a partition's share of `Node.runners_up`."""
     total = np.zeros((weights["weights"].shape[1], without.size), np.int64)
     for block in part.blocks:
-        offset, column = node.columns(TRAIN, block)
+        offset, column = node.own(TRAIN, block)
         total += count_runners_up(read_rows(block).take(offset), weights, column, without.size, first_too=True)
         for rows, columns in judging(block, node, without):
             total += count_runners_up(rows, weights, columns, without.size)
+    return total
+
+
+def node_likelihoods(part: Partition, node: WideNode, weights: Parameters, children: Array, scales: Array) -> Array:
+    """(n_scales,) float64: a partition's share of `Node.likelihoods`."""
+    total = np.zeros(scales.size)
+    for block in part.blocks:
+        offset, column = node.columns(VALIDATION, block)
+        rows = read_rows(node.ground.source(block, VALIDATION)).take(offset)
+        total += sum_likelihoods(rows, weights, child_of(children, column), len(node.path) > 0, scales)
     return total
 
 

@@ -27,7 +27,7 @@ from tasks.io import Block, blocks_of, read_labels, read_split
 from tasks.rows.base import Array
 from tasks.trees.label_tree import Grown
 from tasks.trees.local import node_name
-from tasks.trees.params import LabelTreeParams
+from tasks.trees.params import TreeParams
 from tasks.trees.tree import Path, Split
 from tasks.trees.weights import ActiveWeights, AnyWeights, SparseWeights
 
@@ -51,7 +51,7 @@ class Ground:
     rows: str
     judges: str
     folder: str
-    params: LabelTreeParams
+    params: TreeParams
     seed: int
     name: str
     n_features: int

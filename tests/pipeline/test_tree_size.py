@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.stages.tree_size import TreeSize
+from pipeline.stages.tree_size import LabelTreeSize
 from tasks.rows import Dense, Rows
 from tasks.trees.local import Labelled, grow_rows
 from tasks.trees.params import LabelTreeParams
@@ -35,8 +35,10 @@ def rows_of(values: np.ndarray, body: str) -> Rows:
     return Dense(values) if body == "dense" else csr_of(values)
 
 
-def size_of(params: LabelTreeParams, body: str) -> TreeSize:
-    return TreeSize(params.settled(N_CLASSES), WIDTH, N_CLASSES, N_CLASSES * EACH, NONZEROS if body == "csr" else 0)
+def size_of(params: LabelTreeParams, body: str) -> LabelTreeSize:
+    return LabelTreeSize(
+        params.settled(N_CLASSES), WIDTH, N_CLASSES, N_CLASSES * EACH, NONZEROS if body == "csr" else 0
+    )
 
 
 def weight_bytes(tree: LabelTree) -> int:
@@ -57,7 +59,7 @@ def test_trees_are_no_larger_than_planned(body: str, params: LabelTreeParams) ->
 
 def test_wide_sparse_rows_plan_for_much_less_than_dense_ones() -> None:
     params = LabelTreeParams().settled(7000)
-    sparse, dense = (TreeSize(params, 100_000, 7000, 50_000, nonzeros) for nonzeros in (20, 0))
+    sparse, dense = (LabelTreeSize(params, 100_000, 7000, 50_000, nonzeros) for nonzeros in (20, 0))
     assert 10 * sparse.model_bytes() < dense.model_bytes()
     assert 2 * sparse.widest_node_bytes() < dense.widest_node_bytes()
     assert sparse.features(1.0) <= 100_000 == dense.features(0.01)

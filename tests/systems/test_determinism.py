@@ -39,7 +39,7 @@ LEARNT_BY_BLOCKS = """
 from dataclasses import replace
 from pipeline.stages import grow
 told = grow.tree_params
-grow.tree_params = lambda x, d: replace(told(x, d), whole_root_bytes=0) if x.name == "tree" else told(x, d)
+grow.tree_params = lambda x, *d: replace(told(x, *d), whole_root_bytes=0) if x.name == "tree" else told(x, *d)
 """
 
 
@@ -48,7 +48,7 @@ def _one_tree_by_blocks() -> Iterator[None]:
     """Rows this few would all be learnt whole, by one task."""
     patch, told = pytest.MonkeyPatch(), grow.tree_params
     patch.setattr(
-        grow, "tree_params", lambda x, d: replace(told(x, d), whole_root_bytes=0) if x.name == "tree" else told(x, d)
+        grow, "tree_params", lambda x, *d: replace(told(x, *d), whole_root_bytes=0) if x.name == "tree" else told(x, *d)
     )
     yield
     patch.undo()
