@@ -19,6 +19,8 @@ SOFTMAX, SIGMOID = "softmax", "sigmoid"
 REACH = "reach"
 LINKS = (SOFTMAX, SIGMOID, REACH)  # kernels know a link by its place here
 
+TRUST = 1 / 3  # power of a path's probability so far in the link REACH: 1 if the node knew of its own rows alone, 0 if all
+
 
 class Room(NamedTuple):
     """Working space of `link_children`: float32 of n children three times, LANES float32 and float64."""
@@ -62,8 +64,8 @@ def sigmoid_children(scores: Array, scale: float, mass: float, out: Array) -> No
 
 
 @numba.njit(cache=True, nogil=True)
-def reach_children(scores: Array, scale: float, out: Array, room: Room) -> None:
-    """out = softmax of scale * scores and one more output, of score 0: what the node itself tells of its children.
+def reach_children(scores: Array, scale: float, mass: float, out: Array, room: Room) -> None:
+    """out = mass^TRUST times the softmax of scale * scores and one more output, of score 0: "none of these".
 
     scores (n,) float32, n >= 1; out (n,) float64
     """
@@ -72,16 +74,16 @@ def reach_children(scores: Array, scale: float, out: Array, room: Room) -> None:
         powers[q] = np.float32(scale) * scores[q]
     highest = max(largest(powers, room.few), np.float32(0.0))
     lower_and_raise32(powers, highest, lowered, turns, turns.view(np.int32), powers.view(np.int32))
-    factor = 1.0 / (total(powers, room.lanes) + np.exp(-np.float64(highest)))
+    factor = mass**TRUST / (total(powers, room.lanes) + np.exp(-np.float64(highest)))
     for q in range(out.size):
         out[q] = factor * powers[q]
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, inline="always")
 def link_children(link: int, at_root: bool, scores: Array, scale: float, mass: float, out: Array, room: Room) -> None:
     """out (n,) float64 = the probabilities of the children of a node of probability `mass`, of their scores (n,)."""
     if link == 2 and not at_root:
-        reach_children(scores, scale, out, room)
+        reach_children(scores, scale, mass, out, room)
     elif link == 1:
         sigmoid_children(scores, scale, mass, out)
     else:
