@@ -64,7 +64,9 @@ def _plot(run: RunSummary, name: str, root: Sequence[Sequence[int]], place: int)
     caption += " in the taxonomy's order" if order.groups else ", by number"
     caption += f", {shared} to a column, the fuller the more of them are held" if shared > 1 else ""
     caption += "."
-    if order.groups:
+    if order.groups and place > 1:
+        caption += " Boxes: the same subtrees as above."
+    elif order.groups:
         caption += " Boxes: subtrees of the taxonomy, with how many classes they have, from the left "
         caption += ", ".join(f"{short_name(printable(one.name))} ({one.n_classes:,})" for one in order.groups) + "."
     rows = [(child, int(c)) for child, classes in enumerate(root) for c in classes]

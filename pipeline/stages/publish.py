@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pipeline.config import OWN_ROWS, Learner, RunConfig, TreeLearner
+from pipeline.config import OWN_ROWS, KMeansTree, Learner, RunConfig, TreeLearner
 from pipeline.notes import learner_notes
 from pipeline.published import MADE_FROM, METRICS, REPORT
 from pipeline.report.page import write_report
@@ -202,6 +202,8 @@ def metrics_of(learner: Learner, config: RunConfig, facts: Mapping[str, RowsFact
         metrics |= work.inputs[evaluate_step(learner.name)].results["metrics"]
         if isinstance(learner, TreeLearner):
             metrics["beam"] = learner.beam  # of the predictions, not of the model
+        if isinstance(learner, KMeansTree) and learner.trees > 1:
+            metrics["trees"] = learner.trees
     return metrics
 
 

@@ -15,14 +15,12 @@ from tasks.io import Block, read_rows
 from tasks.models.predictions import Predictions, predictions_of
 from tasks.rows.base import Array, Rows
 from tasks.seeds import stream
-from tasks.trees.links import REACH, SIGMOID
 from tasks.trees.local import node_name
 from tasks.trees.tree import LabelTree
 
 OF_A_KIND = 2  # rows that are right, and rows that are not
 SAMPLE = 8  # classes of a label set that are named
 BATCH_ROWS = 1 << 16
-LARGEST = 700.0  # that float64 can be raised to
 RIGHT, LOST, WRONG, ASKED = "right", "lost at the root", "wrong", "asked for"
 
 
@@ -132,24 +130,10 @@ def _score(tree: LabelTree, node: int, row: Rows, child: int) -> dict[str, float
     """The child's score, or its probability if the tree has such, and by how much it is ahead of the best other."""
     scores = tree.node_scores(node, row)[0]
     if tree.probabilistic:
-        scores = chances(tree, node, scores)
+        scores = tree.chances(node, scores)
     others = np.delete(scores, child)
     ahead = {"ahead": float(scores[child] - others.max())} if others.size else {}
     return {"score": float(scores[child])} | ahead
-
-
-def chances(tree: LabelTree, node: int, scores: Array) -> Array:
-    """(Q,) float64: the probabilities of a node's children, of their scores (Q,): as its link has them, see `links`.
-
-    They are given the node, but for REACH those of a row of any class, also of none of the node's.
-    """
-    scaled = scores.astype(np.float64) * (1.0 if tree.scales is None else float(tree.scales[node]))
-    if tree.link == SIGMOID:
-        return np.asarray(1 / (1 + np.exp(-np.clip(scaled, -LARGEST, LARGEST))))
-    others = 0.0 if tree.link == REACH and node > 0 else -np.inf  # score of "none of these"
-    highest = max(float(scaled.max()), others)
-    powers = np.exp(scaled - highest)
-    return np.asarray(powers / (powers.sum() + np.exp(others - highest)))
 
 
 def row_at(blocks: Sequence[Block], place: int) -> Rows:
