@@ -2,7 +2,8 @@
 
 With SOFTMAX and SIGMOID a node tells of its children given itself, so these are multiplied down the path. With REACH it
 does so at the root alone; a node below was trained with rows of other nodes' classes, too, tells "none of these" of
-them, and so gives its children's probabilities as such.
+them, and so gives its children's probabilities nearly as such: they are multiplied by a small power (TRUST) of the
+path's so far, as the rows that it knew were those near its own.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ SOFTMAX, SIGMOID = "softmax", "sigmoid"
 REACH = "reach"
 LINKS = (SOFTMAX, SIGMOID, REACH)  # kernels know a link by its place here
 
-TRUST = 1 / 3  # power of a path's probability so far in the link REACH: 1 if the node knew of its own rows alone, 0 if all
+TRUST = (
+    1 / 3
+)  # power of a path's probability so far in the link REACH: 1 if the node knew of its own rows alone, 0 if all
 
 
 class Room(NamedTuple):

@@ -1,6 +1,6 @@
 """Beam search down a tree whose nodes give probabilities: best-first, at most `beam` nodes expanded a depth.
 
-The probability of a node is the product of those on its path, or what its parent alone tells of it (`links.REACH`). Of
+The probability of a node is the product of those on its path, or mostly what its parent tells of it (`links.REACH`). Of
 a row's open nodes (children of expanded inner nodes) the most probable one is expanded next, ties to the lower id, if
 its depth has fewer than `beam` expanded ones, and only while it is more probable than a class of the best leaf found so
 far. Below a node no product is higher than its own, so the answer is the most probable leaf of the whole tree as the

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.rows import Dense
-from tasks.trees.links import LINKS, REACH, SIGMOID, SOFTMAX, link_children, room_for
+from tasks.trees.links import LINKS, REACH, SIGMOID, SOFTMAX, TRUST, link_children, room_for
 from tasks.trees.naming import UNHEARD
 from tasks.trees.tree import LabelTree, Split, assemble
 from tasks.trees.weights import node_scores
@@ -254,7 +254,7 @@ def test_links_are_their_formulas(seed: int, link: str, at_root: bool) -> None:
     if link == SIGMOID:
         expected = [0.25 * p for p in naive.sigmoid(scaled)]
     elif link == REACH and not at_root:
-        expected = naive.softmax([*scaled, 0.0])[:-1]  # none of these; and not times 0.25
+        expected = [0.25**TRUST * p for p in naive.softmax([*scaled, 0.0])[:-1]]  # the last: none of these
     else:
         expected = [0.25 * p for p in naive.softmax(scaled)]
     np.testing.assert_allclose(out, expected, rtol=2e-6, atol=1e-37)
