@@ -27,6 +27,7 @@ from pipeline.stages.tree_size import grown_bytes, tree_size
 from pipeline.store import SOLVED
 from tasks.digest import digest_text
 from tasks.io import Block
+from tasks.seeds import stream
 from tasks.sums import FAN_IN
 from tasks.trees.forest import Forest
 from tasks.trees.params import LabelTreeParams, TreeParams
@@ -118,15 +119,16 @@ class GrowStage(TrainStage):
         return self.learner.trees if isinstance(self.learner, KMeansTree) else 1
 
     def _ground(self, work: Work, params: TreeParams, nodes: Path, tree: int) -> Ground:
-        """Where one of the trees grows; its name, from which random streams come, is no learner's: twins are alike."""
+        """Where one of the trees grows; the name, from which random streams come, is no learner's: twins are alike."""
+        seed = int(stream(work.seed, "forest", tree).integers(1 << 31)) if tree else work.seed
         return Ground(
             dataset=work.dataset.path,
             rows=work.blocks(self.learner.rows)[0].store,
             judges=work.blocks(self.learner.tested_on)[0].store,
             folder=str(nodes / f"tree-{tree}"),
             params=params,
-            seed=work.seed,
-            name=f"{self.learner.kind}-{tree}" if tree else self.learner.kind,
+            seed=seed,
+            name=self.learner.kind,
             n_features=self.n_features,
             n_classes=work.dataset.n_classes,
         )

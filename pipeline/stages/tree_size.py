@@ -15,6 +15,7 @@ from tasks.trees.weights import entry_dtype
 
 UNEVEN = {"kmeans": 3, "random": 4}  # a node's classes and rows at most, times those of an even tree: seen up to 1.9
 UNEVEN_REACH = 4  # rows that reach a node of a k-means tree, times those of an even tree
+SUPPORTED = 16  # children of a node that a sparse row supports: seen up to 6
 VALUE_BYTES = 4
 
 
@@ -155,8 +156,8 @@ class KMeansTreeSize(TreeSize):
         return UNEVEN_REACH if depth else 1
 
     def weights_moved(self, depth: int, nodes: int) -> float:
-        """Every class of a node may be told by every feature of its rows."""
-        return nodes * (self.features(self.row_share(depth)) + 1) * self._children(depth, self.share(depth))
+        """A row supports few children of those that it reaches, and only features of supporting rows have weights."""
+        return SUPPORTED * self.nonzeros * nodes * self.row_share(depth) * self.n_train
 
 
 def tree_size(learner: LabelTree | KMeansTree, params: TreeParams, facts: Facts) -> TreeSize:
