@@ -11,7 +11,8 @@ from tasks.rows import Csr, Dense, OneHot, Rows
 from tasks.rows.base import Array
 from tasks.trees.links import room_for
 from tasks.trees.naming import NO_CLASS, UNHEARD, Holders, Named, name_classes, tally_of
-from tasks.trees.products import MATRICES, Nodes, Round, round_of, scorer_of
+from tasks.trees.products import scorer_of
+from tasks.trees.rounds import MATRICES, Nodes, Round, round_of
 from tasks.trees.search import Search, Shape, begin, expand, places_of
 from tasks.trees.walk import Answers, descend
 

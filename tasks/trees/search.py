@@ -20,7 +20,7 @@ import numpy as np
 
 from tasks.rows.base import Array
 from tasks.trees.links import Room, link_children
-from tasks.trees.products import Round
+from tasks.trees.rounds import Round
 
 NO_NODE = -1
 

@@ -14,17 +14,16 @@ from tasks.models.errors import ModelFormat
 from tasks.models.flat import PROBABILISTIC
 from tasks.models.slices import check_width
 from tasks.rows.base import Array, Rows
+from tasks.trees.checks import check_tree
 from tasks.trees.links import LINKS, SOFTMAX, link_children, room_for
 from tasks.trees.naming import Holders, holders_of
-from tasks.trees.products import COLUMNS, ENTRIES, MATRICES, Nodes
 from tasks.trees.ranking import rank_by_search, rank_by_walk, rank_leaf
+from tasks.trees.rounds import COLUMNS, ENTRIES, MATRICES, Nodes
 from tasks.trees.search import Shape
 from tasks.trees.weights import (
     ActiveWeights,
     AnyWeights,
     SparseWeights,
-    columns_fit,
-    entries_fit,
     joined,
     node_scores,
 )
@@ -287,7 +286,7 @@ class LabelTree:
             beam=header.get(BEAM, 1),
             link=header.get(LINK, SOFTMAX),
         )
-        _check(tree)
+        check_tree(tree)
         return tree
 
 
@@ -353,54 +352,3 @@ def shape_counts(tree: LabelTree) -> list[dict[str, int]]:
             }
         )
     return counts
-
-
-def _check(tree: LabelTree) -> None:
-    """Raises ModelFormat unless the arrays describe a tree in breadth-first order."""
-    if tree.link not in LINKS or type(tree.beam) is not int or tree.beam < 1:
-        raise ModelFormat(
-            f"{BEAM} {tree.beam!r} and {LINK} {tree.link!r}: expected 1 or more, and {' or '.join(LINKS)}"
-        )
-    if not (_nodes_fit(tree) and _classes_fit(tree) and _weights_fit(tree) and _scales_fit(tree)):
-        raise ModelFormat("the arrays of the label tree do not fit together")
-
-
-def _scales_fit(tree: LabelTree) -> bool:
-    return tree.scales is None or (tree.scales.shape == (tree.n_nodes,) and tree.scales.dtype == np.float32)
-
-
-def _weights_fit(tree: LabelTree) -> bool:
-    if tree.columns is None or tree.column_offsets is None:
-        return tree.weights.shape == (tree.bias.size * tree.n_features,)
-    if tree.column_offsets.shape != (tree.n_nodes + 1,) or not _offsets_fit(tree.column_offsets, tree.columns):
-        return False
-    if tree.entry_offsets is None or tree.entries is None:
-        counts = np.diff(tree.column_offsets)
-        fits = tree.weights.shape == (int((counts * tree.n_children).sum()),)
-        return fits and bool(columns_fit(tree.columns, tree.column_offsets, tree.n_features))
-    fits = tree.entry_offsets.shape == (tree.columns.size + 1,) and tree.weights.shape == tree.entries.shape
-    if not fits or tree.entries.dtype.kind != "u" or not _offsets_fit(tree.entry_offsets, tree.entries):
-        return False
-    offsets = tree.column_offsets, tree.entry_offsets
-    return bool(entries_fit(tree.columns, *offsets, tree.entries, tree.n_children, tree.n_features))
-
-
-def _offsets_fit(offsets: Array, values: Array) -> bool:
-    fits = values.ndim == 1 and offsets[0] == 0 and offsets[-1] == values.size and (np.diff(offsets) >= 0).all()
-    return bool(fits)
-
-
-def _nodes_fit(tree: LabelTree) -> bool:
-    n = tree.n_nodes
-    if tree.n_children.shape != (n,) or tree.bias.shape != (n - 1,) or tree.n_children.sum() != n - 1:
-        return False
-    inner = np.flatnonzero(tree.n_children)
-    first = 1 + np.concatenate([[0], np.cumsum(tree.n_children[inner])])[:-1]  # children follow one another
-    return bool((tree.first_child[inner] == first).all() and (first > inner).all() and (tree.n_children >= 0).all())
-
-
-def _classes_fit(tree: LabelTree) -> bool:
-    if tree.offsets.shape != (tree.n_nodes + 1,) or tree.offsets[0] != 0 or (np.diff(tree.offsets) < 0).any():
-        return False
-    known = (tree.classes >= 0) & (tree.classes < tree.n_classes)
-    return tree.classes.shape == (tree.offsets[-1],) and bool(known.all())

@@ -8,7 +8,7 @@ import numba
 import numpy as np
 
 from tasks.rows.base import Array
-from tasks.trees.products import Round
+from tasks.trees.rounds import Round
 from tasks.trees.search import Shape
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from tasks.rows import Dense
 from tasks.rows.base import Array, Rows
 from tasks.rows.csr import Csr
+from tasks.trees.entries import count_entries, take_entries
 
 ENTRY_DTYPES = (np.uint16, np.uint32)  # of child numbers: the first that holds them
 
@@ -56,35 +57,24 @@ def sparse_scores(
 
 
 @numba.njit(cache=True, nogil=True)
-def entries_fit(
-    columns: Array, column_offsets: Array, entry_offsets: Array, entries: Array, n_children: Array, n_features: int
-) -> bool:
-    """Whether at every node columns ascend in [0, n_features) and entries are below its number of children.
-
-    The arrays are those of a `LabelTree`; the offsets must have been checked.
-    """
-    for node in range(n_children.size):
-        last = -1
-        for c in range(column_offsets[node], column_offsets[node + 1]):
-            if columns[c] <= last or columns[c] >= n_features:
-                return False
-            last = columns[c]
-            for e in range(entry_offsets[c], entry_offsets[c + 1]):
-                if entries[e] >= n_children[node]:
-                    return False
-    return True
+def count_entries(matrix: Array) -> Array:
+    """(n,) int64: the numbers of each row of a matrix (n, m) that are not 0."""
+    counts = np.zeros(matrix.shape[0], np.int64)
+    for i in range(matrix.shape[0]):
+        for j in range(matrix.shape[1]):
+            counts[i] += 1 if matrix[i, j] != 0 else 0
+    return counts
 
 
 @numba.njit(cache=True, nogil=True)
-def columns_fit(columns: Array, column_offsets: Array, n_features: int) -> bool:
-    """Whether at every node columns ascend in [0, n_features); arrays of a `LabelTree`, the offsets checked."""
-    for node in range(column_offsets.size - 1):
-        last = -1
-        for c in range(column_offsets[node], column_offsets[node + 1]):
-            if columns[c] <= last or columns[c] >= n_features:
-                return False
-            last = columns[c]
-    return True
+def take_entries(matrix: Array, used: Array, entries: Array, values: Array) -> None:
+    """Fill entries and values, both (n_entries,), with the columns and numbers that are not 0 of the rows `used`."""
+    at = 0
+    for i in used:
+        for j in range(matrix.shape[1]):
+            if matrix[i, j] != 0:
+                entries[at], values[at] = j, matrix[i, j]
+                at += 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,16 +96,13 @@ class SparseWeights:
     @classmethod
     def of(cls, matrix: Array, n_features: int, features: Array | None = None) -> Self:
         """Of a matrix (n, n_children) whose rows are `features` (n,) int32 ascending; None: all features."""
-        row, child = np.nonzero(matrix)
-        counts = np.bincount(row, minlength=len(matrix))
+        counts = count_entries(matrix)
         used = np.flatnonzero(counts)
-        return cls(
-            columns=(used if features is None else features[used]).astype(np.int32),
-            starts=np.concatenate([[0], np.cumsum(counts[used])]).astype(np.int64),
-            entries=child.astype(entry_dtype(matrix.shape[1])),
-            values=matrix[row, child].astype(np.float32),
-            shape=(n_features, matrix.shape[1]),
-        )
+        starts = np.concatenate([[0], np.cumsum(counts[used])]).astype(np.int64)
+        entries, values = np.empty(starts[-1], entry_dtype(matrix.shape[1])), np.empty(starts[-1], np.float32)
+        take_entries(matrix, used, entries, values)
+        columns = (used if features is None else features[used]).astype(np.int32)
+        return cls(columns, starts, entries, values, (n_features, matrix.shape[1]))
 
     def scores(self, rows: Rows) -> Array:
         """X W, (n_rows, n_children) float32."""
@@ -251,9 +238,18 @@ def _chained(few: Sequence[SparseWeights | ActiveWeights], name: str, dtype: Any
 # ---- rows of the features that a node learns from ------------------------------------------------------------------
 
 
+TABLE_FEATURES = 1 << 26  # a table of all features is made for at most so many (256 MB); more are searched
+
+
 def active_features(rows: Rows) -> Array | None:
     """(n,) int32, ascending: the features that sparse rows have; None for rows of other bodies, which have all."""
-    return np.unique(rows.indices).astype(np.int32) if isinstance(rows, Csr) else None
+    if not isinstance(rows, Csr):
+        return None
+    if rows.n_features > TABLE_FEATURES:
+        return np.unique(rows.indices).astype(np.int32)
+    had = np.zeros(rows.n_features, bool)
+    had[rows.indices] = True
+    return np.flatnonzero(had).astype(np.int32)
 
 
 def narrowed(rows: Rows, features: Array | None) -> Rows:
@@ -265,7 +261,20 @@ def narrowed(rows: Rows, features: Array | None) -> Rows:
         return rows
     if not isinstance(rows, Csr):  # judged on another body than learnt from
         return Dense(rows.to_array()[:, features])
-    position = np.minimum(np.searchsorted(features, rows.indices), max(features.size - 1, 0))
-    kept = features[position] == rows.indices if features.size else np.zeros(rows.indices.size, bool)
+    position = _positions(rows, features)
+    kept = position >= 0
+    if kept.all():
+        return Csr(rows.data, position, rows.indptr, features.size)
     before = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
-    return Csr(rows.data[kept], position[kept].astype(np.int32), before[rows.indptr], features.size)
+    return Csr(rows.data[kept], position[kept], before[rows.indptr], features.size)
+
+
+def _positions(rows: Csr, features: Array) -> Array:
+    """(nnz,) int32: where the feature of each entry is among `features`, -1 where it is not."""
+    if rows.n_features <= TABLE_FEATURES:
+        table = np.full(rows.n_features, -1, np.int32)
+        table[features] = np.arange(features.size, dtype=np.int32)
+        return np.asarray(table[rows.indices])
+    place = np.minimum(np.searchsorted(features, rows.indices), max(features.size - 1, 0))
+    kept = features[place] == rows.indices if features.size else np.zeros(rows.indices.size, bool)
+    return np.where(kept, place, -1).astype(np.int32)

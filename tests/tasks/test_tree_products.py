@@ -7,7 +7,9 @@ import pytest
 
 from tasks.rows import Csr, Dense
 from tasks.trees import products, ranking
-from tasks.trees.products import CHUNK, COLUMNS, MATRICES, Round, round_of, scorer_of
+from tasks.trees.dense_products import CHUNK, COMPILED
+from tasks.trees.products import scorer_of
+from tasks.trees.rounds import COLUMNS, MATRICES, Round, round_of
 from tasks.trees.tree import LabelTree, Path, Split, assemble
 from tasks.trees.weights import ActiveWeights, AnyWeights, SparseWeights
 from tests.bodies import csr_of
@@ -118,7 +120,7 @@ def test_every_body_of_rows_is_ranked_as_dense_rows(body: str, form: str, beam: 
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
 
 
-@pytest.mark.skipif(not products.COMPILED, reason="where nothing is compiled, sums are BLAS's")
+@pytest.mark.skipif(not COMPILED, reason="where nothing is compiled, sums are BLAS's")
 @pytest.mark.parametrize("body", ["dense", "csr"])
 @pytest.mark.parametrize("probabilistic", [False, True])
 def test_a_row_is_ranked_alone_as_among_others_bit_for_bit(
