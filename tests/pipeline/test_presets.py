@@ -68,6 +68,20 @@ def test_retrieval_is_averaged_over_seeds(place: Path) -> None:
     assert (place / "runs" / "retrieval-some-data" / "report-figures" / "precision-recall.csv").is_file()
 
 
+def test_one_command_compares_trees_at_equal_root_ambiguity(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.preset.filled", lambda *given: shorter(filled(*given)))
+    succeeds("run", "trees", "--data", "some data.zarr", *SERIAL)
+    folder = place / "runs" / "trees-some-data"
+    found = json.loads((folder / "metrics.json").read_text())
+    beams = [f"kmeans-beam-{beam}" for beam in (1, 2, 4, 8)]
+    assert found["run"]["models"] == ["ovr", "bengio-2", "label-2", "bengio-3", "label-3", *beams]
+    for levels in (2, 3):
+        cap = json.loads((folder / "models" / f"label-{levels}" / "model.json").read_text())["tree"]["ambiguity"]
+        assert cap == pytest.approx(found["models"][f"bengio-{levels}"]["root_ambiguity"])
+    assert len({found["models"][name]["train_ops_per_row"] for name in beams}) == 1  # one tree, four ways to search it
+    assert (folder / "report-figures" / "trees-speedup.csv").read_text().count("kmeans-beam") == 4
+
+
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_is_planned_for_any_dataset(place: Path, name: str) -> None:
     said = succeeds("run", name, "--data", "some data.zarr", "--dry-run", *SERIAL)
