@@ -17,7 +17,7 @@ from tasks.rows.base import Array
 from tasks.rows.csr import Csr
 
 SWEEPS = 8  # over the rows at most
-ENOUGH = 0.03  # a sweep that changed this share of what the first one changed is the last
+ENOUGH = 0.12  # a sweep that changed this share of what the first one changed is the last
 FEW = 8  # a row changes few outputs if these are less than one in FEW of them: then one at a time
 
 

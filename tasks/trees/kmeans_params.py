@@ -19,6 +19,7 @@ from tasks.trees.tree import KMEANS, Path
 VISITED = 2.2  # nodes of a depth that a search opens on average, seen on sets from easy to hard: between 1.3 and 3
 ROOMY = 2.0  # classes of a last split, times the children of a node above it: fewer and larger nodes lose fewer rows
 DEEPEST = 6
+DENSE_REACH, SPARSE_REACH = 3, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,8 @@ class KMeansTreeParams:
     branching: int | None = None  # children of a node above the last split (Q); None: see `proposed`
     depth: int | None = None  # splits from root to leaf (H); None = 2, or 1 for fewer than FEW_CLASSES
     speedup: float | None = None  # wanted, of dot products: proposes what is not given of the shape
-    reach: int = 3  # children that a training row of the node's own classes goes on to, its own and the best others
+    reach: int | None = None  # children that rank best for a training row and get it beside its own; None = 3, or 2 of
+    # sparse rows, whose routers know the rows they learnt from by heart
     regularization: float | Literal["auto"] = (
         AUTO  # of wide nodes and dense rows, times |w|^2 / 2; "auto" = C of 1 to 5
     )
@@ -59,7 +61,7 @@ class KMeansTreeParams:
             raise TreeShape("depth", self.depth, "a whole number >= 1", "a tree of depth 0 answers one class")
         if self.speedup is not None and not self.speedup > 1:
             raise ParamError("speedup", self.speedup, "a number > 1", "one-vs-rest itself has 1")
-        if not is_whole(self.reach, 1):
+        if self.reach is not None and not is_whole(self.reach, 1):
             raise ParamError("reach", self.reach, "a whole number >= 1", "a row must go on to its own child")
         for name in ("whole_root_bytes", "whole_node_bytes"):
             if not is_whole(getattr(self, name), 0):
@@ -112,6 +114,10 @@ class KMeansTreeParams:
         if self.branching is None:
             raise ValueError("branching is not settled: call settled(n_classes)")
         return "full" if depth == self.height - 1 or n_classes <= self.branching else "learned"
+
+    def reach_of(self, sparse: bool) -> int:
+        """How many of the best children get a row, see `reach.reached`."""
+        return self.reach or (SPARSE_REACH if sparse else DENSE_REACH)
 
     def loss_of(self, children: Array, depth: int) -> Loss:
         """Softmax over the children; below the root with one more output, "none of these"."""

@@ -21,7 +21,7 @@ from tasks.trees.node import Grown, Node, grown_of
 from tasks.trees.spherical import spherical_groups
 from tasks.trees.tree import Path
 
-SCALES = np.exp2(np.arange(-8, 17) / 4)  # of scores, tried: a quarter to sixteen
+SCALES = np.exp2(np.arange(-4, 9) / 2)  # of scores, tried: a quarter to sixteen
 FIRMNESS = 4.0  # log-likelihood that a scale of 2 or 1/2 must gain over 1
 
 

@@ -16,6 +16,7 @@ from tasks.fit.scorer import Parameters
 from tasks.losses.child_softmax import child_of
 from tasks.models.slices import slices
 from tasks.rows.base import Array, Rows
+from tasks.rows.csr import Csr
 from tasks.trees.kmeans_params import KMeansTreeParams
 from tasks.trees.label_tree import Grown, grow_node
 from tasks.trees.node_fit import fit_whole, plain_rows, sum_likelihoods
@@ -214,7 +215,7 @@ def sent_down(rows: Rows, columns: Array, split: Split, training: bool, params: 
     In a k-means tree it goes to all that it reaches, see `reach.reached`; columns (n_rows,) are -1 for other classes.
     """
     if isinstance(params, KMeansTreeParams):
-        return reached(rows, columns, split, params.reach)
+        return reached(rows, columns, split, params.reach_of(isinstance(plain_rows(rows), Csr)))
     assert isinstance(params, LabelTreeParams)
     if training and params.training_rows == "of-class":
         child, index = np.nonzero(split.children[:, columns])

@@ -14,7 +14,7 @@ from tasks.rows.base import Array, Rows
 from tasks.rows.csr import Csr, merged
 from tasks.trees.balance import ClassSums, class_sums, fill_groups
 
-ROUNDS = 8
+ROUNDS = 6
 CENTRE_CELLS = 1 << 25  # numbers of all centres held (128 MB); with more, columns share places
 
 
