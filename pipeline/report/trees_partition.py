@@ -21,6 +21,7 @@ from pipeline.report.table import printable
 from pipeline.report.trees_order import ClassOrder, Group
 from pipeline.report.trees_tables import kind_of, tree_details
 from tasks.rows.base import Array
+from tasks.trees.measures import given_up, overlap
 
 MOST_COLUMNS = 1200  # of the picture; of more classes, several share one, and its shade says how many of them are held
 SHADES = (0.45, 0.65, 0.85, 1.0)  # opacity of cells of which at most 1/4, 1/2, 3/4, all classes are held
@@ -63,7 +64,10 @@ def _plot(run: RunSummary, name: str, root: Sequence[Sequence[int]], place: int)
     caption = f"Rows: its {len(root):,} children, by the middle of what they hold; columns: {run.n_classes:,} classes"
     caption += " in the taxonomy's order" if order.groups else ", by number"
     caption += f", {shared} to a column, the fuller the more of them are held" if shared > 1 else ""
-    caption += "."
+    lost = given_up(order.classes, held).size
+    caption += (
+        f". A class is held by {overlap(held):.2f} children in the mean" + f", {lost:,} by none" * bool(lost) + "."
+    )
     if order.groups and place > 1:
         caption += " Boxes: the same subtrees as above."
     elif order.groups:

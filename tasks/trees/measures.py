@@ -7,7 +7,6 @@ prod(1 - loss_d); ambiguity is over all rows at inner nodes of a depth.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -108,8 +107,3 @@ def _splits(tree: LabelTree, nodes: Array) -> dict[str, Any]:
         places, held = places + int(stop - start), held + int(kept)
         lost += tree.label_set(node).size - int(kept)
     return {"overlap": places / held if held else 0.0, "given_up": lost}
-
-
-def walked(tree: LabelTree, path: Sequence[int]) -> int:
-    """Dot products of the walk along a path of node ids from the root, -1 padded: the children of its inner nodes."""
-    return int(sum(tree.n_children[node] for node in path if node >= 0))

@@ -95,13 +95,6 @@ def test_the_partition_of_any_node_says_who_holds_what(seed: int) -> None:
         assert measures.overlap(children) == pytest.approx(sum(holders) / len(holders) if holders else 0.0)
 
 
-def test_a_walk_costs_the_children_that_it_passes() -> None:
-    tree = random_tree(3)
-    for path in random_paths(tree, 3, 10):
-        expected = sum(int(tree.n_children[node]) for node in path)
-        assert measures.walked(tree, [*path, -1, -1]) == expected
-
-
 def test_a_tree_that_is_one_leaf_has_one_size_and_no_depth() -> None:
     tree = assemble({}, 2, 3, {}, np.arange(3, dtype=np.int32))
     (only,) = measures.sizes_by_depth(tree)
