@@ -254,8 +254,10 @@ class KMeansTree(TreeLearner):
         None, ge=2, description="children per node above the last split; default: fits `depth` and `speedup`"
     )
     beam: int = Field(10, ge=1, description="nodes of a depth that a test row may visit, the most probable first")
-    reach: int = Field(
-        3, ge=1, description="children that a training row goes on to: its own, and the best others, to be told apart"
+    reach: int | None = Field(
+        None,
+        ge=1,
+        description="children that rank best for a training row and learn from it too; default: 3, or 2 of sparse rows",
     )
     trees: int = Field(1, ge=1, le=100, description="with other clusters each; their probabilities are averaged")
 

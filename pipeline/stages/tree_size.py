@@ -150,7 +150,7 @@ class KMeansTreeSize(TreeSize):
         return float((self.params.branching or 2) ** -depth)
 
     def row_share(self, depth: int) -> float:
-        return float(min(1.0, (self.params.reach + 1) / (self.params.branching or 2)) ** depth)
+        return float(min(1.0, (self.params.reach_of(self.nonzeros > 0) + 1) / (self.params.branching or 2)) ** depth)
 
     def uneven(self, depth: int) -> float:
         return UNEVEN_REACH if depth else 1
