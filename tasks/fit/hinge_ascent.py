@@ -95,12 +95,10 @@ def sweep(
             moves[child] = new - before
             dual[child] = new
         count = 0
-        size = zero
         for q in range(n_children):
-            size += abs(moves[q])
+            total += abs(moves[q])
             moved[count] = q
             count += 1 if moves[q] != zero else 0
-        total += size
         if count == 0:
             continue
         for q in range(n_children):
