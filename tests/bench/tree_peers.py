@@ -1,7 +1,7 @@
 """Trees beside their peers: training seconds, accuracy and microseconds a prediction of one thread, in one table.
 
     python -m tests.bench.tree_peers FOLDER [--data DATA] [--sets wordnet clinc-sparse clinc-dense tiny]
-        [--ours kmeans-tree label-tree bengio-tree ovr] [--peers pecos napkin-hsm napkin-plt] [--all-rows] [--json OUT]
+        [--ours ovr ...] [--peers pecos pecos-flat napkin-hsm napkin-plt] [--all-rows] [--json OUT]
 
 DATA holds the folders of the real sets (default: LABELGROVE_SHARED/data); FOLDER gets datasets, runs, exchanged files.
 A peer runs in an environment of its own: LABELGROVE_PECOS and LABELGROVE_NAPKINXC name the Pythons that have libpecos
@@ -20,8 +20,9 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +36,18 @@ from pipeline.plan import PlannedStep
 from pipeline.profile import Profile
 from pipeline.runner import View, run_config
 from tasks.io import read_column, read_rows
-from tasks.models.folder import SavedModel, load_model
+from tasks.models.base import Ranking
+from tasks.models.folder import load_model
 from tasks.rows import Csr, Dense, Rows
+from tasks.trees.kmeans_params import KMeansTreeParams
+from tasks.trees.local import Labelled, grow_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 NO_KERNEL = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")  # NumPy shall pick the kernel of this processor
 PYTHONS = {"pecos": "LABELGROVE_PECOS", "napkin": "LABELGROVE_NAPKINXC"}
-OURS = ("kmeans-tree", "label-tree", "bengio-tree", "ovr")
+IN_MEMORY = "kmeans-tree in memory"
+OURS = ("kmeans-tree", IN_MEMORY, "label-tree", "bengio-tree", "ovr")
 BEAMS = (1, 10)
 REPEATS = 3
 TEST = 2
@@ -108,29 +113,52 @@ def ours(kind: str, dataset: Dataset, folder: Path) -> list[Row]:
     beams = BEAMS if "tree" in kind else (None,)
     return [
         {"case": kind if beam is None else f"{kind}, beam {beam}", "train_seconds": clock.seconds["train_m"]}
-        | ranked(saved, dataset, beam)
+        | ranked(partial(saved.rank, encoded=True, beam=beam), dataset)
         for beam in beams
     ]
 
 
-def ranked(saved: SavedModel, dataset: Dataset, beam: int | None) -> Row:
+def in_memory(dataset: Dataset) -> list[Row]:
+    """A k-means tree as the library grows it from rows in memory, as the peers do theirs: nothing read or written."""
+    train, validation = (joined(dataset, split) for split in (0, 1))
+    for _ in range(2):  # compiled by the first
+        begun = time.process_time()
+        tree = grow_rows(train, validation, dataset.n_classes, KMeansTreeParams(), 0)
+        seconds = time.process_time() - begun
+    return [
+        {"case": f"{IN_MEMORY}, beam {beam}", "train_seconds": seconds} | ranked(partial(tree.rank, beam=beam), dataset)
+        for beam in BEAMS
+    ]
+
+
+def joined(dataset: Dataset, split: int) -> Labelled:
+    """All rows of a split."""
+    parts = list(parts_of(dataset, split))
+    matrix = scipy.sparse.vstack([as_scipy(rows) for rows, _ in parts]).tocsr()
+    rows: Rows = Dense(matrix.toarray())
+    if dataset.body == "csr":
+        rows = Csr(matrix.data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int64), matrix.shape[1])
+    return Labelled(rows, np.concatenate([labels for _, labels in parts]).astype(np.int32))
+
+
+def ranked(rank: Callable[[Rows, int], Ranking], dataset: Dataset) -> Row:
     """Accuracy, dot products a row and microseconds of the test rows."""
-    parts, least = list(test_parts(dataset)), float("inf")
+    parts, least = list(parts_of(dataset, TEST)), float("inf")
     n_rows = sum(labels.size for _, labels in parts)
     hits, products = 0, 0
     for _ in range(REPEATS):
         begun = time.process_time()
-        found = [saved.rank(rows, 1, encoded=True, beam=beam) for rows, _ in parts]
+        found = [rank(rows, 1) for rows, _ in parts]
         least = min(least, time.process_time() - begun)
         hits = sum(int((one.classes[:, 0] == y).sum()) for one, (_, y) in zip(found, parts, strict=True))
         products = sum(int(one.evaluations.sum(dtype=np.int64)) for one in found)
     return {"top1": hits / n_rows, "predict_us": 1e6 * least / n_rows, "products": products / n_rows}
 
 
-def test_parts(dataset: Dataset) -> Iterator[tuple[Rows, np.ndarray]]:
-    """The test rows of each block, and their classes."""
+def parts_of(dataset: Dataset, split: int) -> Iterator[tuple[Rows, np.ndarray]]:
+    """The rows of a split of each block that has some, and their classes."""
     for block in dataset.blocks():
-        chosen = np.flatnonzero(read_column(dataset.path, "split", block.start, block.stop) == TEST)
+        chosen = np.flatnonzero(read_column(dataset.path, "split", block.start, block.stop) == split)
         if chosen.size:
             yield read_rows(block).take(chosen), read_column(dataset.path, "y", block.start, block.stop)[chosen]
 
@@ -214,7 +242,8 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if given.one:
         kind, name = given.one
-        print(json.dumps(ours(kind, dataset_of(name, given.data, folder), folder)))
+        dataset = dataset_of(name, given.data, folder)
+        print(json.dumps(in_memory(dataset) if kind == IN_MEMORY else ours(kind, dataset, folder)))
         return
     found: dict[str, list[Row]] = {}
     print(HEAD, flush=True)
