@@ -68,6 +68,7 @@ class PredictStage(Stage):
 
     learner: Learner
     predict: PredictSection
+    version: ClassVar[int] = 2
 
     @property
     def name(self) -> str:
