@@ -18,7 +18,6 @@ import numpy as np
 from tasks.rows import Dense
 from tasks.rows.base import Array, Rows
 from tasks.rows.csr import Csr
-from tasks.trees.entries import count_entries, take_entries
 
 ENTRY_DTYPES = (np.uint16, np.uint32)  # of child numbers: the first that holds them
 
