@@ -12,7 +12,7 @@ from tasks.errors import ParamError
 from tasks.fit.scorer import Parameters, Scorer
 from tasks.fit.sparse_steps import descend_sparse, fits
 from tasks.losses.base import Loss
-from tasks.rows import Dense, OneHot
+from tasks.rows import Csr, Dense, OneHot
 from tasks.rows.base import Array, Rows
 
 AUTO: Literal["auto"] = "auto"
@@ -130,7 +130,7 @@ def descend(
     centre     (n_features,) is taken away from every row, for dense rows: far from zero, they would all pull one way
     returns  the sum of the losses, each row's before its own step
     """
-    if centre is None and fits(scorer, loss, rows, state.values):
+    if centre is None and isinstance(rows, Csr) and fits(scorer, loss, rows, state.values):
         total, state.scale = descend_sparse(
             scorer, loss, state.values, state.scale, rows, labels, order, steps, batch, decay, curvature, state.SMALLEST
         )  # fmt: skip

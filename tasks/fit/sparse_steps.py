@@ -67,9 +67,12 @@ def sparse_steps(
 @numba.njit(cache=True, nogil=True)
 def _losses(scores: Array, outputs: Array, row_weight: Array, loss: tuple[int, float], residuals: Array) -> float:
     """Fill `residuals`; returns the sum of losses."""
+    total: float
     if loss[0] == LOGISTIC:
-        return logistic_rows(scores, outputs, row_weight, loss[1], residuals)
-    return hinge_rows(scores, outputs, row_weight, loss[1], loss[0] == SQUARED_HINGE, residuals)
+        total = logistic_rows(scores, outputs, row_weight, loss[1], residuals)
+    else:
+        total = hinge_rows(scores, outputs, row_weight, loss[1], loss[0] == SQUARED_HINGE, residuals)
+    return total
 
 
 @numba.njit(cache=True, nogil=True)
@@ -171,7 +174,7 @@ def descend_sparse(
     else:
         outputs[order] = met
     row_weight[order] = row_weights(met, weighing.class_weight)
-    return sparse_steps(
+    done: tuple[float, float] = sparse_steps(
         (rows.data, rows.indices, np.asarray(rows.indptr, np.int64)),
         (outputs, row_weight),
         order,
@@ -185,6 +188,7 @@ def descend_sparse(
         float(scale),
         smallest,
     )
+    return done
 
 
 def _kind(loss: Separable) -> int:
