@@ -79,7 +79,7 @@ class BengioStage(TrainStage):
     chain: tuple[str, ...]
     n_features: int
     twins: tuple[str, ...] = ()  # other learners of the config with the same flat classifiers
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     @property
     def inputs(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from tasks.fit.fit import fit
 from tasks.fit.local import LocalOracle
 from tasks.fit.local_pass import Chunk
-from tasks.fit.problem import SgdProblem
+from tasks.fit.problem import SgdProblem, StepTrial
 from tasks.fit.scorer import Parameters
 from tasks.fit.sgd import Fused, ScaledParameters, SgdParams, descend
 from tasks.fit.step_trial import objective
@@ -19,7 +20,7 @@ from tasks.rows import Csr, Dense, Rows
 from tasks.rows.base import Array
 from tasks.trees import joint
 from tasks.trees.joint import JointScorer, layout_of, tree_hinge
-from tasks.trees.joint_blocks import active_of
+from tasks.trees.joint_blocks import active_of, bold
 from tasks.trees.joint_model import children_met, joint_model
 from tasks.trees.params import LabelTreeParams
 from tasks.trees.skeleton import skeleton
@@ -302,6 +303,15 @@ def test_the_tree_of_a_model_keeps_its_nodes_and_their_scores() -> None:
     every = scorer.scores(parameters, rows)
     for node, columns in scorer.inner():
         np.testing.assert_allclose(model.node_scores(node, rows), every[:, columns], atol=1e-5)
+
+
+@pytest.mark.parametrize("told", [0.5, 0.985])
+def test_a_trial_that_tells_nothing_gives_way_to_the_usual_step(told: float) -> None:
+    found = StepTrial(0.001, 0.01, 4.0, 1, 2.0, ((0.002, told), (0.004, 1.01)), 100)
+    chosen = bold(found, SgdParams(batch=16))
+    assert chosen.step == (0.001 if told < 0.9 else 1.0)
+    assert replace(chosen, step=0.001) == found
+    assert bold(replace(found, tried=()), SgdParams()).step == 0.001
 
 
 def test_the_trial_measures_blow_ups_by_all_hinges_of_a_path() -> None:
