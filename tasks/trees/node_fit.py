@@ -8,6 +8,7 @@ import numpy as np
 from tasks.fit.fit import FitResult
 from tasks.fit.hinge_ascent import ascend
 from tasks.fit.problem import StepTrial
+from tasks.fit.prune import prune
 from tasks.fit.scorer import Parameters
 from tasks.fit.sgd import AUTO
 from tasks.fit.softmax_newton import fit_softmax
@@ -21,6 +22,7 @@ from tasks.trees.weights import node_scores
 
 SOFTMAX_PENALTY, HINGE_PENALTY = 0.2, 1.0  # regularization "auto" is this times |x|^2 / n_rows
 LEAST = 1e-30  # penalty asked for, in place of 0
+SMALL = 0.01  # share of the squared norm of hinge weights that the smallest of them hold, nine in ten, and are dropped
 HINGE_UNITS = 4.0  # hinge scores times this are about log-odds
 
 
@@ -45,6 +47,7 @@ def fit_whole(
     if isinstance(rows, Csr):
         unit = float(np.sqrt(norm)) if params.bias else 0.0
         fitted = ascend(rows, children, n_children, 1.0 / (decay * n), unit, stream(seed, "ascent", name))
+        prune(fitted.weights, SMALL)
         factor, passes = np.float32(HINGE_UNITS), fitted.sweeps
         weights, bias = fitted.weights * factor, fitted.bias * factor
     else:

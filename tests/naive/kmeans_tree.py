@@ -63,3 +63,14 @@ def search_cost(branching: int, depth: int, n_classes: int, visited: float) -> f
     nodes = [1.0] + [visited] * (depth - 1)
     widths = [float(branching)] * (depth - 1) + [n_classes / branching ** (depth - 1)]
     return sum(n * w for n, w in zip(nodes, widths, strict=True))
+
+
+def pruned(weights: Array, share: float) -> Array:
+    """Without the smallest numbers, as long as those hold at most `share` of the squares' sum."""
+    found, left = weights.copy(), share * float((weights**2).sum())
+    for i in sorted(range(weights.size), key=lambda i: abs(weights.flat[i])):
+        left -= float(weights.flat[i]) ** 2
+        if left < 0:
+            break
+        found.flat[i] = 0.0
+    return found

@@ -9,6 +9,7 @@ from scipy.optimize import minimize
 from tasks.errors import ParamError
 from tasks.fit import hinge_ascent, softmax_newton
 from tasks.fit.hinge_ascent import ascend
+from tasks.fit.prune import prune
 from tasks.fit.softmax_newton import fit_softmax
 from tasks.losses.child_softmax import ChildSoftmax, child_of
 from tasks.rows import Dense, PqCodes
@@ -102,6 +103,30 @@ def test_ascent_leaves_features_of_satisfied_rows_at_zero() -> None:
 def test_sweeps_end_when_little_changes() -> None:
     rows, children = problem(0)
     assert 1 < ascend(csr_of(rows), children, 3, 1.0, 1.0, np.random.default_rng(0)).sweeps <= hinge_ascent.SWEEPS
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.3])
+@pytest.mark.parametrize("seed", range(3))
+def test_pruning_drops_the_smallest(seed: int, share: float) -> None:
+    rng = np.random.default_rng(seed)
+    weights = (rng.normal(size=(30, 7)) * 10.0 ** rng.integers(-4, 3, (30, 7))).astype(np.float32)
+    weights[rng.random(weights.shape) < 0.3] = 0.0
+    found, expected = weights.copy(), naive.pruned(weights.astype(np.float64), share)
+    prune(found, share)
+    assert ((found == weights) | (found == 0)).all()
+    lost = float(((weights - found).astype(np.float64) ** 2).sum())
+    assert lost <= share * float((weights.astype(np.float64) ** 2).sum())
+    smallest_kept = np.abs(found[found != 0]).min()
+    assert np.abs(weights[(found == 0) & (weights != 0)]).max(initial=0.0) < smallest_kept
+    assert np.abs(expected[expected != 0]).min() >= smallest_kept  # never more than one by one ...
+    twice = 1.0 + 2.0**-3  # ... and all that are clearly smaller
+    assert (found[np.abs(weights) * twice < np.abs(expected[expected != 0]).min()] == 0).all()
+
+
+def test_weights_that_are_all_zero_stay() -> None:
+    weights = np.zeros((3, 2), np.float32)
+    prune(weights, 0.01)
+    assert (weights == 0).all()
 
 
 # ---- softmax -------------------------------------------------------------------------------------------------------
