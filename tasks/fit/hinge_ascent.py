@@ -18,6 +18,7 @@ from tasks.rows.csr import Csr
 
 SWEEPS = 8  # over the rows at most
 ENOUGH = 0.12  # a sweep that changed this share of what the first one changed is the last
+ABREAST = 128  # outputs of one ascent, which bounds the dual variables held: one a row and output
 FEW = 8  # a row changes few outputs if these are less than one in FEW of them: then one at a time
 
 
@@ -35,13 +36,29 @@ def ascend(rows: Csr, children: Array, n_children: int, cost: float, unit: float
 
     cost  C > 0; unit  >= 0: value of the constant feature whose weight, times it, is the bias; 0: no bias
     """
+    orders = [rng.permutation(rows.n_rows) for _ in range(SWEEPS)]
+    if n_children <= ABREAST:
+        return _ascend(rows, children.astype(np.int32, copy=False), n_children, cost, unit, orders)
+    weights, bias = np.zeros((rows.n_features, n_children), np.float32), np.zeros(n_children, np.float32)
+    changes = np.zeros(SWEEPS)
+    for start in range(0, n_children, ABREAST):
+        part = slice(start, min(start + ABREAST, n_children))
+        own = np.where((children >= part.start) & (children < part.stop), children - start, -1).astype(np.int32)
+        fitted = _ascend(rows, own, part.stop - start, cost, unit, orders)
+        weights[:, part], bias[part] = fitted.weights, fitted.bias
+        changes[: fitted.sweeps] += fitted.changes
+    sweeps = int(np.count_nonzero(changes))
+    return HingeFit(weights, bias, sweeps, changes[:sweeps])
+
+
+def _ascend(rows: Csr, children: Array, n_children: int, cost: float, unit: float, orders: list[Array]) -> HingeFit:
+    """Fit few outputs."""
     data = rows.data.astype(np.float32, copy=False)
-    arrays = data, rows.indices, rows.indptr.astype(np.int64, copy=False), children.astype(np.int32, copy=False)
+    arrays = data, rows.indices, rows.indptr.astype(np.int64, copy=False), children
     weights, constant = np.zeros((rows.n_features, n_children), np.float32), np.zeros(n_children, np.float32)
-    duals, changes = np.zeros((rows.n_rows, n_children), np.float32), np.zeros(SWEEPS)
+    duals, changes = np.zeros((rows.n_rows, n_children), np.float32), np.zeros(len(orders))
     sweeps = 0
-    while sweeps < SWEEPS:
-        order = rng.permutation(rows.n_rows)
+    for order in orders:
         changes[sweeps] = sweep(*arrays, order, np.float32(0.5 / cost), np.float32(unit), weights, constant, duals)
         sweeps += 1
         if changes[sweeps - 1] <= ENOUGH * changes[0]:
@@ -76,14 +93,9 @@ def sweep(
     moved = np.empty(n_children, np.int64)
     total = 0.0
     for i in order:
-        norm = one * unit * unit
         for q in range(n_children):
             scores[q] = unit * constant[q]
-        for p in range(indptr[i], indptr[i + 1]):
-            value, source = data[p], weights[indices[p]]
-            norm += value * value
-            for q in range(n_children):
-                scores[q] += value * source[q]
+        norm = unit * unit + add_scores(data, indices, indptr[i], indptr[i + 1], weights, scores)
         dual, inverse, child = duals[i], one / (norm + softness), children[i]
         before = dual[child] if child >= 0 else zero
         for q in range(n_children):  # as a row of the others: y = -1
@@ -114,6 +126,27 @@ def sweep(
                 for q in range(n_children):
                     target[q] += value * moves[q]
     return total
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def add_scores(data: Array, indices: Array, start: int, stop: int, weights: Array, scores: Array) -> float:
+    """scores (Q,) += x W of the row whose entries are start ... stop - 1; returns |x|^2. Four entries at a time."""
+    n_children = scores.size
+    norm = data.dtype.type(0.0)
+    whole = start + (stop - start) // 4 * 4
+    for p in range(start, whole, 4):
+        a, b, c, d = data[p], data[p + 1], data[p + 2], data[p + 3]
+        u, v = weights[indices[p]], weights[indices[p + 1]]
+        w, x = weights[indices[p + 2]], weights[indices[p + 3]]
+        norm += (a * a + b * b) + (c * c + d * d)
+        for q in range(n_children):
+            scores[q] += (a * u[q] + b * v[q]) + (c * w[q] + d * x[q])
+    for p in range(whole, stop):
+        value, source = data[p], weights[indices[p]]
+        norm += value * value
+        for q in range(n_children):
+            scores[q] += value * source[q]
+    return norm
 
 
 @numba.njit(cache=True, nogil=True)

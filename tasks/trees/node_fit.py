@@ -48,8 +48,8 @@ def fit_whole(
         unit = float(np.sqrt(norm)) if params.bias else 0.0
         fitted = ascend(rows, children, n_children, 1.0 / (decay * n), unit, stream(seed, "ascent", name))
         prune(fitted.weights, SMALL)
-        factor, passes = np.float32(HINGE_UNITS), fitted.sweeps
-        weights, bias = fitted.weights * factor, fitted.bias * factor
+        weights, bias, passes = fitted.weights, fitted.bias * np.float32(HINGE_UNITS), fitted.sweeps
+        weights *= np.float32(HINGE_UNITS)
     else:
         weights, bias, _, passes = fit_softmax(rows, children, n_children, reference, decay, params.bias)
     trial = StepTrial(1.0, decay, norm, passes, float(np.log(n_children + reference)), (), rows.n_rows)

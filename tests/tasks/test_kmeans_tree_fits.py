@@ -62,9 +62,11 @@ def problem(seed: int, n_rows: int = 25, n_features: int = 6, n_children: int = 
     return sparse_values(seed, n_rows, n_features), rng.integers(-1, n_children, n_rows).astype(np.int32)
 
 
-@pytest.mark.parametrize("n_children", [3, 40])  # a row changes nearly all of few outputs, and few of many
+@pytest.mark.parametrize(("n_children", "abreast"), [(3, 128), (40, 128), (40, 16)])
 @pytest.mark.parametrize("seed", range(3))
-def test_ascent_is_its_twin(seed: int, n_children: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ascent_is_its_twin(seed: int, n_children: int, abreast: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row changes nearly all of few outputs, and few of many; many may be fitted in parts."""
+    monkeypatch.setattr(hinge_ascent, "ABREAST", abreast)
     monkeypatch.setattr(hinge_ascent, "ENOUGH", 0.0)
     monkeypatch.setattr(hinge_ascent, "SWEEPS", 6)
     rows, children = problem(seed, n_children=n_children)
