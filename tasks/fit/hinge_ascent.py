@@ -8,7 +8,7 @@ changes are loops over neighbours.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -129,7 +129,7 @@ def sweep(
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
-def add_scores(data: Array, indices: Array, start: int, stop: int, weights: Array, scores: Array) -> float:
+def add_scores(data: Array, indices: Array, start: int, stop: int, weights: Array, scores: Array) -> Any:
     """scores (Q,) += x W of the row whose entries are start ... stop - 1; returns |x|^2. Four entries at a time."""
     n_children = scores.size
     norm = data.dtype.type(0.0)
