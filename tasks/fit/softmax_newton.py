@@ -22,7 +22,9 @@ PASSES = 16  # over the rows at most, trials of a step not counted
 ENOUGH = 1e-3  # of the objective: less than this to be gained ends it
 MEMORY = 8  # pairs of steps and changes of the gradient
 ARMIJO, SHORTEST = 1e-4, 1e-3
-WIDEST = 2048  # wider rows: the diagonal of the covariance instead
+WIDEST = 2048  # wider rows: the diagonal of the covariance instead ...
+FEWEST = 0.25  # ... and for fewer rows than this times their features, if these are more than SMALLEST
+SMALLEST = 256
 SLICE_ROWS = 4096  # rows decoded and scored at once
 
 
@@ -132,7 +134,7 @@ def _direction(gradient: Array, pairs: list[tuple[Array, Array, float]], precond
 def _metric(rows: Rows, children: Array, n_children: int, decay: float, bias: bool) -> tuple[Array, Any]:
     """(mean (d,) float32 that is taken away, the function that applies the first guess of the inverse Hessian)."""
     n, d = rows.shape
-    whole = d <= WIDEST
+    whole = d <= WIDEST and (n >= FEWEST * d or d <= SMALLEST)
     second, total = np.zeros((d, d) if whole else d), np.zeros(d)
     for _, values in _slices(rows):
         second += values.T @ values if whole else np.einsum("ij,ij->j", values, values)
