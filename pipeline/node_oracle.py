@@ -114,6 +114,7 @@ class PoolNode:
             weights,
             children,
             scales,
+            self.balance.without,
             name=f"scales_{self.label}",
         )
         return total

@@ -28,6 +28,7 @@ from tasks.trees.local import (
     columns_of,
     count_routes,
     count_runners_up,
+    judged_likelihoods,
     node_name,
     node_problem,
     sent_down,
@@ -225,10 +226,15 @@ def node_runners_up(part: Partition, node: WideNode, weights: Parameters, withou
     return total
 
 
-def node_likelihoods(part: Partition, node: WideNode, weights: Parameters, children: Array, scales: Array) -> Array:
-    """(n_scales,) float64: a partition's share of `Node.likelihoods`."""
+def node_likelihoods(
+    part: Partition, node: WideNode, weights: Parameters, children: Array, scales: Array, without: Array
+) -> Array:
+    """(n_scales,) float64: a partition's share of `Node.likelihoods`; without: as in `Balance`."""
     total = np.zeros(scales.size)
     for block in part.blocks:
+        if not node.ground.params.foreign:
+            total += judged_likelihoods(judging(block, node, without), weights, children, scales)
+            continue
         offset, column = node.columns(VALIDATION, block)
         rows = read_rows(node.ground.source(block, VALIDATION)).take(offset)
         total += sum_likelihoods(rows, weights, child_of(children, column), len(node.path) > 0, scales)

@@ -18,11 +18,9 @@ from tasks.seeds import stream
 from tasks.trees.balance import balanced_groups
 from tasks.trees.kmeans_params import KMeansTreeParams
 from tasks.trees.node import Grown, Node, grown_of
+from tasks.trees.scale import SCALES, best_scale
 from tasks.trees.spherical import spherical_groups
 from tasks.trees.tree import Path
-
-SCALES = np.exp2(np.arange(-4, 9) / 2)  # of scores, tried: a quarter to sixteen
-FIRMNESS = 4.0  # log-likelihood that a scale of 2 or 1/2 must gain over 1
 
 
 def grow_clusters(node: Node, params: KMeansTreeParams, seed: int, path: Path) -> Grown:
@@ -43,11 +41,3 @@ def first_clusters(node: Node, params: KMeansTreeParams, seed: int, path: Path) 
     rng, points = stream(seed, params.kind, *path), node.centroids()
     cluster = spherical_groups if isinstance(points, Csr) else balanced_groups
     return np.equal(cluster(points, params.branching, rng), np.arange(params.branching)[:, None])
-
-
-def best_scale(likelihoods: Array) -> float:
-    """The most probable of SCALES a posteriori, log2(scale) being normal around 0; ties to the lower.
-
-    likelihoods (n_scales,): log-probability of all judging rows, 0 when there are none
-    """
-    return float(SCALES[np.argmax(likelihoods - FIRMNESS * np.log2(SCALES) ** 2)])

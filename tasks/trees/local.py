@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -22,6 +22,7 @@ from tasks.trees.label_tree import Grown, grow_node
 from tasks.trees.node_fit import fit_whole, plain_rows, sum_likelihoods
 from tasks.trees.params import LabelTreeParams, TreeParams
 from tasks.trees.reach import reached
+from tasks.trees.scale import held_likelihoods
 from tasks.trees.tree import LabelTree, Path, Split, assemble, node_scores
 from tasks.trees.weights import active_features, narrowed
 
@@ -94,6 +95,8 @@ class LocalNode:
 
     def likelihoods(self, weights: Parameters, children: Array, scales: Array) -> Array:
         """See `Node.likelihoods`."""
+        if not isinstance(self.params, KMeansTreeParams):
+            return judged_likelihoods(self.judges, weights, children, scales)
         rows, columns = self.validation
         return sum_likelihoods(rows, weights, child_of(children, columns), self.depth > 0, scales)
 
@@ -108,6 +111,16 @@ class LocalNode:
     def centroids(self) -> Any:
         """See `Node.centroids`."""
         return self.params.class_sums(self.rows, self.columns, self.classes.size, self.seed).means()
+
+
+def judged_likelihoods(
+    judges: Iterable[tuple[Rows, Array]], weights: Parameters, children: Array, scales: Array
+) -> Array:
+    """See `scale.held_likelihoods`; judges: rows with their class columns."""
+    bias, total = weights.get("bias", np.zeros(1, np.float32)), np.zeros(scales.size)
+    for rows, columns in judges:
+        total += held_likelihoods(rows, weights["weights"], bias, columns, children, scales)
+    return total
 
 
 def columns_of(classes: Array, labels: Array) -> Array:

@@ -44,9 +44,10 @@ class Node(Protocol):
         ...
 
     def likelihoods(self, weights: Parameters, children: Array, scales: Array) -> Array:
-        """(n_scales,) float64: log-probability of the validation rows' children, summed, if scores are scaled so.
+        """(n_scales,) float64: log-probability that judging rows go to a child with their class, of scaled scores.
 
-        children (Q, K) bool, no class in two; scales (n_scales,) float64
+        children (Q, K) bool; scales (n_scales,) float64. Where others' rows come, too: of the validation rows, to the
+        child with their class or to none.
         """
         ...
 

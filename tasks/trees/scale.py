@@ -1,0 +1,64 @@
+"""What a node's scores are multiplied by so that their softmax tells how sure it is of its children.
+
+Margins say who is first, not how surely; a search with a beam compares nodes by products of probabilities. So a scale
+is fitted to rows that the node has not learnt from, as temperature scaling does (Guo et al. 2017).
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from tasks.models.slices import slices
+from tasks.rows.base import Array, Rows
+from tasks.trees.weights import AnyWeights, node_scores
+
+SCALES = np.exp2(np.arange(-4, 9) / 2)  # of scores, tried: a quarter to sixteen
+FIRMNESS = 4.0  # log-likelihood that a scale of 2 or 1/2 must gain over 1
+
+
+def best_scale(likelihoods: Array) -> float:
+    """The most probable of SCALES a posteriori, log2(scale) being normal around 0; ties to the lower.
+
+    likelihoods (n_scales,): log-probability of all judging rows, 0 when there are none
+    """
+    return float(SCALES[np.argmax(likelihoods - FIRMNESS * np.log2(SCALES) ** 2)])
+
+
+def held_likelihoods(
+    rows: Rows, weights: AnyWeights, bias: Array, columns: Array, children: Array, scales: Array
+) -> Array:
+    """(n_scales,) float64: log-probability that rows go to a child with their class, summed, at each scale.
+
+    columns (n_rows,) int32: class columns; children (Q, K) bool. Rows whose class no child holds do not count.
+    """
+    total, holders = np.zeros(scales.size), np.ascontiguousarray(children.T)
+    for start, stop, part in slices(rows, len(children)):
+        scores = node_scores(part, weights, bias)
+        add_held(scores, columns[start:stop], holders, scales, total)
+    return total
+
+
+@numba.njit(cache=True, nogil=True)
+def add_held(scores: Array, columns: Array, holders: Array, scales: Array, total: Array) -> None:
+    """total[k] += log of the share of sum exp(scales[k] * scores) that the children with the row's class have.
+
+    holders (K, Q) bool: the children that hold each class
+    """
+    for i in range(scores.shape[0]):
+        held, highest, best = holders[columns[i]], -np.inf, -np.inf
+        for q in range(scores.shape[1]):
+            score = np.float64(scores[i, q])
+            highest = max(highest, score)
+            if held[q]:
+                best = max(best, score)
+        if best == -np.inf:
+            continue
+        for k in range(scales.size):
+            mass, own = 0.0, 0.0
+            for q in range(scores.shape[1]):
+                score = scales[k] * np.float64(scores[i, q])
+                mass += np.exp(score - scales[k] * highest)
+                if held[q]:
+                    own += np.exp(score - scales[k] * best)
+            total[k] += scales[k] * (best - highest) + np.log(own) - np.log(mass)
