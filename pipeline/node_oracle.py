@@ -169,7 +169,7 @@ def grow_tree(ground: Ground, field: Field, n_train: int, pool: Pool, log: Log =
     ground.params must be settled; n_train is the number of training rows. A node starts as soon as its parent is done,
     whichever others are under way: the same bits for any order, any pool and any faults.
     """
-    row_bytes = pool.map(block_row_bytes, field.train[:1], name=f"measure_{ground.name}")[0]
+    row_bytes = pool.map(block_row_bytes, field.train[:1], ground.params, name=f"measure_{ground.name}")[0]
     grown: list[Path] = []
 
     def is_wide(task: NodeTask) -> bool:

@@ -30,6 +30,7 @@ from tasks.io import Block
 from tasks.seeds import stream
 from tasks.sums import FAN_IN
 from tasks.trees.forest import Forest
+from tasks.trees.kmeans_params import KMeansTreeParams
 from tasks.trees.params import LabelTreeParams, TreeParams
 from tasks.trees.place import Ground, write_whole
 from tasks.trees.tree import LabelTree
@@ -79,7 +80,10 @@ class GrowStage(TrainStage):
         n_train = dataset.split_counts["train"]
         n_judged = n_train + dataset.split_counts["validation"]
         row_bytes = block_bytes / max(1, min(dataset.block_rows, dataset.n_rows))
-        held = min(n_train * row_bytes, float(params.whole_node_bytes))
+        if params.foreign and facts.rows[rows].body == "onehot":
+            row_bytes = 4.0 * facts.rows[rows].row_floats  # nodes hold them as sparse rows
+        beside = 8 * (params.branching or 0) if isinstance(params, KMeansTreeParams) else 0  # numbers of a row in a fit
+        held = min(n_train * (row_bytes + beside), float(params.whole_node_bytes))
         judged = held * judge_bytes / block_bytes * dataset.split_counts["validation"] / max(1, n_train)
         by_blocks = size.blocks_bytes(row_bytes)
         widest, model = size.widest_children(), max(size.widest_node_bytes(), by_blocks)
@@ -88,7 +92,10 @@ class GrowStage(TrainStage):
         task = 2 * max(block_bytes, judge_bytes) + whole + 5 * model + batch + 64 * MEGABYTE
         weights = grown_bytes(self.learner, params, facts)
         disk = saved_bytes(self.learner, weights, facts)
-        spare = weights + by_blocks + ROUTE_BYTES * n_judged * params.height + MEGABYTE  # growing nodes, routes of rows
+        sent = (
+            params.reach_of(size.nonzeros > 0) + 1 if isinstance(params, KMeansTreeParams) else 1
+        )  # copies of a row's route
+        spare = weights + by_blocks + sent * ROUTE_BYTES * n_judged * params.height + MEGABYTE
         fits = params.alternations if isinstance(params, LabelTreeParams) else 1
         tasks = fits * params.sgd.rounds * params.sgd.partitions + widest * max(1, params.height - 1)
         if self.twins:  # the nodes stay until the run has finished

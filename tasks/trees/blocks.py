@@ -33,7 +33,8 @@ from tasks.trees.local import (
     node_problem,
     sent_down,
 )
-from tasks.trees.node_fit import sum_likelihoods
+from tasks.trees.node_fit import plain_rows, sum_likelihoods
+from tasks.trees.params import TreeParams
 from tasks.trees.place import (
     PARTS,
     WHOLE,
@@ -101,9 +102,10 @@ def routed_counts(chosen: list[tuple[Members, Array]], split: Split) -> Array:
     return np.stack([np.bincount(child, minlength=n_children) for _, child in chosen], axis=1)
 
 
-def block_row_bytes(block: Block) -> float:
-    """Bytes of a row of a block, as held in memory."""
-    return read_rows(block).nbytes / max(1, block.n_rows)
+def block_row_bytes(block: Block, params: TreeParams) -> float:
+    """Bytes of a row of a block, as a node that is trained whole holds it."""
+    rows = read_rows(block)
+    return (plain_rows(rows) if params.foreign else rows).nbytes / max(1, block.n_rows)
 
 
 # ---- nodes that are trained by blocks ----------------------------------------------------------------------------
