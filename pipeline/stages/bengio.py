@@ -42,7 +42,7 @@ from tasks.trees.blocks import block_row_bytes
 from tasks.trees.confusion import Confusion, affinity_of, confusion_block
 from tasks.trees.joint_blocks import Joint, whole
 from tasks.trees.joint_model import children_met, joint_model, node_paths
-from tasks.trees.judged import Judged, judge_block, judged_by_depth, node_records
+from tasks.trees.judged import Judged, judge_block, judged_by_depth, node_records, scales_by_depth
 from tasks.trees.local import Balance, node_name
 from tasks.trees.params import LabelTreeParams
 from tasks.trees.taxonomy_tree import TaxonomyTree
@@ -121,8 +121,13 @@ class BengioStage(TrainStage):
         affinity = affinity_of(told.confusion, work.dataset.n_classes)
         tree = parted(affinity, params, work.seed, work.pool, folder, self.learner.name)
         model, result = self._trained(work, tree, params, counts, folder)
-        judged = self._judged(work, model, counts)
-        model = replace(model, facts={**model.facts, **judging_facts(model, judged, tree, counts)})
+        found = self._judged(work, model, counts)
+        judged = found.weighed(Balance.of(counts.train, counts.validation))
+        model = replace(
+            model,
+            scales=scales_by_depth(model, found.likelihoods),
+            facts={**model.facts, **judging_facts(model, judged, tree, counts)},
+        )
         digest = save(self, work, model, {"operations": model.facts["operations"]})
         n_train, seconds = work.dataset.split_counts["train"], time.perf_counter() - started
         facts = {**model_facts(model, float(model.facts["operations"]), n_train), **tree_facts(model)}
@@ -180,7 +185,7 @@ class BengioStage(TrainStage):
     ) -> tuple[LabelTree, FitResult]:
         blocks, name = work.train_blocks(self.learner.rows), self.learner.name
         sgd, n_train = sgd_params(self.learner, doubled=True), work.dataset.split_counts["train"]
-        row_bytes = work.pool.map(block_row_bytes, blocks[:1], name=f"measure_{name}")[0]
+        row_bytes = work.pool.map(block_row_bytes, blocks[:1], params, name=f"measure_{name}")[0]
         if params.trained_whole((), n_train, row_bytes):
             sgd = whole(sgd)
         met = float(counts.train @ children_met(tree)) / n_train
@@ -198,14 +203,14 @@ class BengioStage(TrainStage):
         }
         return joint_model(tree, oracle.joint.scorer(oracle.layout), result.parameters, facts), result
 
-    def _judged(self, work: Work, model: LabelTree, counts: SplitCounts) -> Array:
-        """(n_nodes, 3) float64, see `tasks.trees.judged`."""
+    def _judged(self, work: Work, model: LabelTree, counts: SplitCounts) -> Judged:
+        """Where validation rows go, and how surely."""
         header = {**model.header(), "n_features": model.n_features, "n_classes": model.n_classes}
         header["tree"] = {name: header["tree"][name] for name in ("n_nodes", "shape")}
         blocks = field_of(work, self.learner.tested_on).judged
         shared = work.dataset.path, model.tensors(), header, counts.without
         found: Judged = work.pool.sum(judge_block, blocks, *shared, name=f"judge_{self.learner.name}")
-        return found.weighed(Balance.of(counts.train, counts.validation))
+        return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ from tasks.metrics.hierarchy import holds
 from tasks.rows.base import Array, Rows
 from tasks.sums import FieldSums
 from tasks.trees.local import Balance
+from tasks.trees.scale import SCALES, add_held, best_scale
 from tasks.trees.tree import LabelTree
 
 ROWS, LOST, KEPT = range(3)  # of a node's counts
@@ -58,10 +59,12 @@ def root_ambiguity(tree: LabelTree, rows: Rows) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Judged(FieldSums):
-    """Counts of validation rows, and of training rows of the classes that have none: (n_nodes, 3) int64 each."""
+    """Counts of validation rows, and of training rows of the classes that have none: (n_nodes, 3) int64 each; and what
+    the validation rows say of scales, see `path_likelihoods`."""
 
     validation: Array
     stand_ins: Array
+    likelihoods: Array
 
     def weighed(self, balance: Balance) -> Array:
         """(n_nodes, 3) float64: a training row counts as `Balance` says."""
@@ -81,7 +84,41 @@ def judge_block(
     validation = np.flatnonzero((labels >= 0) & (split == VALIDATION))
     others = np.flatnonzero((labels >= 0) & (split == TRAIN) & without[labels])
     rows = read_rows(block)
-    return Judged(*(judge_rows(model, rows.take(index), labels[index]) for index in (validation, others)))
+    judged, stand_ins = (judge_rows(model, rows.take(index), labels[index]) for index in (validation, others))
+    return Judged(judged, stand_ins, path_likelihoods(model, rows.take(validation), labels[validation]))
+
+
+def path_likelihoods(tree: LabelTree, rows: Rows, labels: Array) -> Array:
+    """(splits on the longest path, n_scales) float64: log-probability of each step of the rows' own paths, by depth.
+
+    Of a tree whose children share no class; at each of `scale.SCALES`.
+    """
+    at, total = np.zeros(rows.n_rows, np.int64), np.zeros((int(tree.depth_of.max()), SCALES.size))
+    for likelihoods in total:
+        inner = np.flatnonzero((at >= 0) & (tree.n_children[at] > 0))
+        nodes, at = at[inner], np.full(rows.n_rows, -1, np.int64)
+        for node in np.unique(nodes).tolist():
+            index, first, n_children = inner[nodes == node], int(tree.first_child[node]), int(tree.n_children[node])
+            columns = child_of_class(tree, first, n_children)[labels[index]]
+            known = columns >= 0
+            scores = tree.node_scores(node, rows.take(index[known]))
+            add_held(scores, columns[known], np.eye(n_children, dtype=bool), SCALES, likelihoods)
+            at[index[known]] = first + columns[known]
+    return total
+
+
+def child_of_class(tree: LabelTree, first: int, n_children: int) -> Array:
+    """(n_classes,) int32: which child of a node holds each class; -1 where none does."""
+    found = np.full(tree.n_classes, -1, np.int32)
+    for child in range(n_children):
+        found[tree.label_set(first + child)] = child
+    return found
+
+
+def scales_by_depth(tree: LabelTree, likelihoods: Array) -> Array:
+    """(n_nodes,) float32: the best scale of each depth, 1 for leaves; likelihoods as of `path_likelihoods`."""
+    best = np.array([best_scale(one) for one in likelihoods] + [1.0], np.float32)
+    return np.where(tree.n_children > 0, best[tree.depth_of], np.float32(1.0)).astype(np.float32)
 
 
 def node_records(tree: LabelTree, counts: Array) -> list[dict[str, Any]]:

@@ -44,7 +44,7 @@ def rivals(name: str) -> Sections:
         shape, mark = f"branching = {branching}\ndepth = {depth}\n", f"{branching},{depth}"
         mark = mark.replace(",", ".")
         found |= {
-            f"bengio-{mark}": f'kind = "bengio-tree"\n{shape}',
+            f"bengio-{mark}": f'kind = "bengio-tree"\nconfusion_of = "ovr"\n{shape}',
             f"label-{mark}": f'kind = "label-tree"\nambiguity_of = "bengio-{mark}"\n{shape}',
             f"paper-{mark}": f'kind = "label-tree"\nambiguity_of = "bengio-{mark}"\n{shape}{PAPER}',
             f"kmeans-{mark}": f'kind = "kmeans-tree"\n{shape}',

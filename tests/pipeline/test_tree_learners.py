@@ -99,7 +99,7 @@ def test_trees_that_differ_in_beam_alone_are_grown_once_and_a_beam_trains_nothin
     run = RunFolder(tmp_path / "runs" / "trees")
     metrics = read_json(run / "metrics.json")["models"]
     assert metrics["beam1"]["train_seconds"] == metrics["beam3"]["train_seconds"]
-    assert metrics["beam3"]["test_ops_per_row"] > metrics["beam1"]["test_ops_per_row"]
+    assert metrics["beam3"]["test_ops_per_row"] >= metrics["beam1"]["test_ops_per_row"]
     assert not (run / SOLVED).exists()
     assert {key: value for key, value in trained(tmp_path, "beam1").items() if key != "history"} == {
         key: value for key, value in trained(tmp_path, "beam3").items() if key != "history"
