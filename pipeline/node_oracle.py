@@ -32,10 +32,12 @@ from tasks.trees.blocks import (
     node_runners_up,
     node_sgd,
     node_step,
+    tree_likelihoods,
 )
 from tasks.trees.label_tree import Grown, grow_node
 from tasks.trees.local import Balance, tree_of
 from tasks.trees.place import Ground, Summary, classes_at, finished, read_grown, write_done
+from tasks.trees.sharpness import sharpened
 from tasks.trees.tree import LabelTree, Path
 
 Log = Callable[[str], None]
@@ -185,9 +187,17 @@ def grow_tree(ground: Ground, field: Field, n_train: int, pool: Pool, log: Log =
 
     root = [NodeTask((), n_train)]
     pool.unfold(grow_whole, root, expand, ground, name=f"grow_{ground.name}", drive=wide, is_driven=is_wide)
-    return tree_of(
-        {path: read_grown(ground, path) for path in grown}, ground.n_features, ground.n_classes, ground.params
-    )
+    splits = {path: read_grown(ground, path) for path in grown}
+    tree = tree_of(splits, ground.n_features, ground.n_classes, ground.params)
+    return made_sure(tree, ground, field, pool) if tree.probabilistic else tree
+
+
+def made_sure(tree: LabelTree, ground: Ground, field: Field, pool: Pool) -> LabelTree:
+    """The tree with the sharpness that its validation rows tell."""
+    header = {**tree.header(), "n_features": tree.n_features, "n_classes": tree.n_classes}
+    header["tree"] = {name: header["tree"][name] for name in ("n_nodes", "shape")}
+    shared = ground, tree.tensors(), header
+    return sharpened(tree, pool.sum(tree_likelihoods, field.judged, *shared, name=f"sure_{ground.name}"))
 
 
 def grow_wide(node: WideNode, field: Field, pool: Pool) -> Summary:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -49,7 +49,8 @@ from tasks.trees.place import (
     write_done,
     write_piece,
 )
-from tasks.trees.tree import Path, Split
+from tasks.trees.sharpness import TRIED, likelihoods_of
+from tasks.trees.tree import LabelTree, Path, Split
 
 # ---- nodes that are trained whole --------------------------------------------------------------------------------
 
@@ -263,3 +264,18 @@ def node_routes(block: Block, node: WideNode, weights: Parameters, children: Arr
     name = piece_of(block.index)
     digest = write_piece(node.ground, node.path, name, chosen, len(children))
     return Routed(((name, digest),), routed_counts(chosen, split))
+
+
+# ---- the grown tree as a whole ------------------------------------------------------------------------------------
+
+
+def tree_likelihoods(block: Block, ground: Ground, tree: Mapping[str, Array], header: Mapping[str, Any]) -> Array:
+    """(n_tried,) float64: what the validation rows of one block say of the tree's sharpness.
+
+    tree, header  tensors of the grown tree, and its header with n_features and n_classes
+    """
+    offset, labels = members_of_block(ground, (), VALIDATION, block)
+    if not offset.size:
+        return np.zeros(TRIED.size)
+    model = LabelTree.load(dict(header), {name: np.asarray(values) for name, values in tree.items()})
+    return likelihoods_of(model, read_rows(ground.source(block, VALIDATION)).take(offset), labels)

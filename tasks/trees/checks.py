@@ -19,12 +19,18 @@ def check_tree(tree: LabelTree) -> None:
     """Raises ModelFormat unless the arrays describe a tree in breadth-first order."""
     if tree.link not in LINKS or type(tree.beam) is not int or tree.beam < 1:
         raise ModelFormat(f"beam {tree.beam!r} and link {tree.link!r}: expected 1 or more, and {' or '.join(LINKS)}")
+    if not (isinstance(tree.sharpness, float) and 0 < tree.sharpness < np.inf):
+        raise ModelFormat(f"sharpness {tree.sharpness!r}: expected a number above 0")
     if not (_nodes_fit(tree) and _classes_fit(tree) and _weights_fit(tree) and _scales_fit(tree)):
         raise ModelFormat("the arrays of the label tree do not fit together")
 
 
 def _scales_fit(tree: LabelTree) -> bool:
-    return tree.scales is None or (tree.scales.shape == (tree.n_nodes,) and tree.scales.dtype == np.float32)
+    return tree.scales is None or (
+        tree.scales.shape == (tree.n_nodes,)
+        and tree.scales.dtype == np.float32
+        and bool(np.isfinite(tree.scales).all())
+    )
 
 
 def _weights_fit(tree: LabelTree) -> bool:

@@ -23,6 +23,7 @@ from tasks.trees.node_fit import fit_whole, plain_rows, sum_likelihoods
 from tasks.trees.params import LabelTreeParams, TreeParams
 from tasks.trees.reach import reached
 from tasks.trees.scale import held_likelihoods
+from tasks.trees.sharpness import likelihoods_of, sharpened
 from tasks.trees.tree import LabelTree, Path, Split, assemble, node_scores
 from tasks.trees.weights import active_features, narrowed
 
@@ -265,7 +266,8 @@ def grow_rows(
         for q in range(len(split.children)):
             first, second = (part.take(index[child == q]) for part, index, child in sent)
             waiting.append(((*path, q), split.classes_of(q), first, second))
-    return tree_of(grown, train.rows.n_features, n_classes, params)
+    tree = tree_of(grown, train.rows.n_features, n_classes, params)
+    return sharpened(tree, likelihoods_of(tree, validation.rows, validation.labels)) if tree.probabilistic else tree
 
 
 def judges_per_class(n_train: int, n_validation: int, n_classes: int) -> float:

@@ -160,25 +160,27 @@ def node_mass(search: Search, i: int, node: int, pool: Array, shape: Shape) -> f
 
 @numba.njit(cache=True, nogil=True)
 def mass_of(search: Search, i: int, c: int, pool: Array, shape: Shape, tally: Tally, holders: Holders) -> float:
-    """The mass of a class: that of its reached leaves, or else its even shares of the open nodes that hold it."""
+    """The sharpened mass of a class: that of its reached leaves, or its even shares of the open nodes that hold it."""
     if tally.seen[c]:
-        return float(tally.masses[c])
+        return float(tally.masses[c] ** shape.sharpness)
     mass = 0.0
     for h in range(holders.offsets[c], holders.offsets[c + 1]):
         node = holders.nodes[h]
         if turn_of(search, i, node) < 0:
-            mass += node_mass(search, i, node, pool, shape) / shape.sizes[node]
+            mass += node_mass(search, i, node, pool, shape) ** shape.sharpness / shape.sizes[node]
     return mass
 
 
 @numba.njit(cache=True, nogil=True)
 def frontier_mass(search: Search, i: int, pool: Array, shape: Shape) -> float:
-    """The sum over all nodes that row i came to and did not expand."""
+    """The sum over all nodes that row i came to and did not expand, sharpened; a leaf's classes share its mass."""
     mass = 0.0
     for e in range(search.n_found[i]):
         node, start = search.expanded[i, e], search.starts[i, e]
         for q in range(shape.n_children[node]):
-            mass += pool[start + q]
-        if shape.parents[node] >= 0:
-            mass -= node_mass(search, i, node, pool, shape)
+            child = shape.first_child[node] + q
+            if turn_of(search, i, child) >= 0:
+                continue
+            held = max(1, shape.sizes[child]) if shape.n_children[child] == 0 else 1
+            mass += held * (pool[start + q] / held) ** shape.sharpness
     return mass

@@ -91,14 +91,7 @@ def rank_by_search(
     inner = np.bincount(shape.depths[shape.n_children > 0], minlength=n_depths)
     places = places_of(inner, beam)
     asked = known is not None
-    named = Named(
-        labels=np.full((n, top), NO_CLASS, np.int32),
-        values=np.full((n, top), np.nan),
-        evaluations=np.zeros(n, np.int32),
-        path=np.full((n, n_depths + 1), NO_CLASS, np.int32),
-        norms=np.ones(n if asked else 0),
-        own=np.full(n if asked else 0, np.nan, np.float32),
-    )
+    named = nothing_named(n, top, n_depths, asked)
     tally = tally_of(n_classes)
     labels = np.zeros(0, np.int32) if known is None else np.asarray(known, np.int32)
     for start, stop, part in slices(rows, max(widest * int(places[-1]), decoded_cells(rows, nodes.form))):
@@ -107,8 +100,38 @@ def rank_by_search(
         name_classes(search, pool, shape, tally, holders, labels[start:stop], here)
     found = None
     if asked:
-        found = Probabilities((named.values / named.norms[:, None]).astype(np.float32), named.own)
+        sharp = named.values**shape.sharpness / named.norms[:, None]
+        found = Probabilities(sharp.astype(np.float32), named.own)
     return Ranking(named.labels, named.values.astype(np.float32), named.evaluations, named.path, found)
+
+
+def likelihoods_by_sharpness(
+    rows: Rows, nodes: Nodes, shape: Shape, beam: int, n_classes: int, known: Array, holders: Holders, tried: Array
+) -> Array:
+    """(n_tried,) float64: log-probability of the labels `known` (n_rows,) int32, summed, at each sharpness."""
+    n_depths, widest = int(shape.depths.max()), int(shape.n_children.max())
+    places = places_of(np.bincount(shape.depths[shape.n_children > 0], minlength=n_depths), beam)
+    total, tally = np.zeros(tried.size), tally_of(n_classes)
+    for start, stop, part in slices(rows, max(widest * int(places[-1]), decoded_cells(rows, nodes.form))):
+        search, pool = search_rows(part, nodes, shape, places)
+        labels = np.asarray(known[start:stop], np.int32)
+        for k, sharpness in enumerate(tried.tolist()):
+            named = nothing_named(part.n_rows, 1, n_depths, asked=True)
+            name_classes(search, pool, shape._replace(sharpness=sharpness), tally, holders, labels, named)
+            total[k] += named.own.sum(dtype=np.float64)
+    return total
+
+
+def nothing_named(n_rows: int, top: int, n_depths: int, asked: bool) -> Named:
+    """Room for what is named of rows; asked: with probabilities."""
+    return Named(
+        labels=np.full((n_rows, top), NO_CLASS, np.int32),
+        values=np.full((n_rows, top), np.nan),
+        evaluations=np.zeros(n_rows, np.int32),
+        path=np.full((n_rows, n_depths + 1), NO_CLASS, np.int32),
+        norms=np.ones(n_rows if asked else 0),
+        own=np.full(n_rows if asked else 0, np.nan, np.float32),
+    )
 
 
 def search_rows(rows: Rows, nodes: Nodes, shape: Shape, places: Array) -> tuple[Search, Array]:

@@ -32,6 +32,7 @@ class Shape(NamedTuple):
     depths    (n_nodes,) int32
     parents   (n_nodes,) int32, -1 of the root
     scales    (n_nodes,) float32; link: its place among LINKS
+    sharpness what values that do not add up to 1 are raised to, to be probabilities
     """
 
     first_child: Array
@@ -43,6 +44,7 @@ class Shape(NamedTuple):
     parents: Array
     scales: Array
     link: int
+    sharpness: float
 
 
 class Search(NamedTuple):

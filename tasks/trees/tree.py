@@ -17,7 +17,7 @@ from tasks.rows.base import Array, Rows
 from tasks.trees.checks import check_tree
 from tasks.trees.links import LINKS, SOFTMAX, link_children, room_for
 from tasks.trees.naming import Holders, holders_of
-from tasks.trees.ranking import rank_by_search, rank_by_walk, rank_leaf
+from tasks.trees.ranking import likelihoods_by_sharpness, rank_by_search, rank_by_walk, rank_leaf
 from tasks.trees.rounds import COLUMNS, ENTRIES, MATRICES, Nodes
 from tasks.trees.search import Shape
 from tasks.trees.weights import (
@@ -36,7 +36,7 @@ TENSORS = ("first_child", "n_children", "offsets", "classes", "weights", "bias")
 COLUMN_TENSORS = ("columns", "column_offsets")  # beside these, of a tree of weights of some features
 SPARSE_TENSORS = (*COLUMN_TENSORS, "entry_offsets", "entries")  # beside these, of a tree of sparse weights
 SCALES = "scales"  # beside these, where they are not all 1
-BEAM, LINK = "beam", "link"  # fields of model.json, written where they are not 1 and SOFTMAX
+BEAM, LINK, SHARPNESS = "beam", "link", "sharpness"  # fields of model.json, written where they are not 1 and SOFTMAX
 LEARNT, GIVEN = "label-tree", "tree-svm"  # kinds: the tree was learnt with its weights, or is a taxonomy
 BENGIO, KMEANS = "bengio-tree", "kmeans-tree"  # kinds: learnt otherwise
 
@@ -96,7 +96,8 @@ class LabelTree:
     kind          LEARNT, BENGIO or KMEANS; or GIVEN, where the children of a node share no class and every leaf has one
     beam          nodes expanded a depth at most; 1: the walk
     link          one of LINKS: from scores, times the node's scale, to probabilities of the children
-    scales        (n_nodes,) float32; None: all are 1
+    scales        (n_nodes,) float32; None: all are 1, of trees whose margins were not compared with probabilities
+    sharpness     what path values that do not add up to 1 are raised to before they are divided by their sum
     """
 
     first_child: Array
@@ -116,6 +117,7 @@ class LabelTree:
     beam: int = 1
     link: str = SOFTMAX
     scales: Array | None = None
+    sharpness: float = 1.0
 
     @property
     def probabilistic(self) -> bool:
@@ -180,6 +182,7 @@ class LabelTree:
             parents=self.parent_of,
             scales=np.ones(self.n_nodes, np.float32) if self.scales is None else self.scales,
             link=LINKS.index(self.link),
+            sharpness=self.sharpness,
         )
 
     @cached_property
@@ -254,6 +257,11 @@ class LabelTree:
         known = labels if self.probabilistic else None
         return rank_by_search(rows, top, self._nodes, self._shape, beam, self.n_classes, known, self._holders)
 
+    def likelihoods(self, rows: Rows, labels: Array, beam: int, tried: Array) -> Array:
+        """(n_tried,) float64: log-probability of the rows' labels (n_rows,) int32, summed, at each sharpness tried."""
+        shape = self._nodes, self._shape
+        return likelihoods_by_sharpness(rows, *shape, beam, self.n_classes, labels, self._holders, tried)
+
     def header(self) -> dict[str, Any]:
         """Plain values for model.json."""
         facts: dict[str, Any] = {
@@ -262,6 +270,7 @@ class LabelTree:
         }
         facts |= {BEAM: self.beam} if self.beam != 1 else {}
         facts |= {LINK: self.link} if self.link != SOFTMAX else {}
+        facts |= {SHARPNESS: self.sharpness} if self.sharpness != 1 else {}
         return facts | ({PROBABILISTIC: True} if self.probabilistic else {})
 
     def tensors(self) -> dict[str, Array]:
@@ -285,6 +294,7 @@ class LabelTree:
             kind=str(header["kind"]),
             beam=header.get(BEAM, 1),
             link=header.get(LINK, SOFTMAX),
+            sharpness=header.get(SHARPNESS, 1.0),
         )
         check_tree(tree)
         return tree
@@ -332,7 +342,8 @@ def assemble(
         kind=kind,
         beam=beam,
         link=link,
-        scales=None if set(scales) == {1.0} else np.array(scales, np.float32),
+        scales=np.array(scales, np.float32),
+        sharpness=1.0,
         **joined(matrices, np.array(n_children, np.int32)),
     )
 
