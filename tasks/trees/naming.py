@@ -83,7 +83,8 @@ def name_classes(
             named.path[i, shape.depths[leaf]] = leaf
             leaf = shape.parents[leaf]
         if known.size:
-            norm = frontier_mass(search, i, pool, shape) if shape.link else 1.0  # only softmaxes add up to 1
+            adds_up = shape.link == 0 and shape.sharpness == 1  # products of softmaxes
+            norm = 1.0 if adds_up else frontier_mass(search, i, pool, shape)
             mass = mass_of(search, i, known[i], pool, shape, tally, holders) / norm if known[i] >= 0 else np.nan
             named.norms[i], named.own[i] = norm, np.log(UNHEARD if mass == 0 else mass)
         for k in range(n):

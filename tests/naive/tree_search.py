@@ -105,13 +105,19 @@ def frontier(found: Found) -> list[int]:
     return [n for n in found.seen if n not in found.expanded]
 
 
-def label_mass(tree: Tree, found: Found, label: int) -> float:
+def norm(tree: Tree, found: Found, sharpness: float) -> float:
+    """Over all seen and unexpanded nodes: of leaves every class's part, of others the whole, to a power."""
+    parts = {n: len(tree.classes[n]) or 1 if is_leaf(tree, n) else 1 for n in frontier(found)}
+    return sum(parts[n] * (found.seen[n] / parts[n]) ** sharpness for n in parts)
+
+
+def label_mass(tree: Tree, found: Found, label: int, sharpness: float = 1.0) -> float:
     """Of the reached leaves with the label; else its even shares of the seen nodes that hold it."""
     total = reached(tree, found)
     if label in total:
-        return total[label]
+        return total[label] ** sharpness
     nodes = [n for n in frontier(found) if label in tree.classes[n]]
-    return sum(found.seen[n] / len(tree.classes[n]) for n in sorted(nodes))
+    return sum(found.seen[n] ** sharpness / len(tree.classes[n]) for n in sorted(nodes))
 
 
 def mean_of_trees(named: Sequence[dict[int, float]], top: int) -> list[tuple[int, float]]:

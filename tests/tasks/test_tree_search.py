@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -57,12 +58,18 @@ def padded(nodes: list[int], width: int) -> list[int]:
 
 
 @settings(max_examples=60, deadline=None)
-@given(tree=drawn_trees(st.booleans(), LINKS), seed=st.integers(0, 10**6), beam=st.sampled_from([1, 2, 3, MANY]))
-def test_search_is_its_definition(tree: LabelTree, seed: int, beam: int) -> None:
+@given(
+    tree=drawn_trees(st.booleans(), LINKS),
+    seed=st.integers(0, 10**6),
+    beam=st.sampled_from([1, 2, 3, MANY]),
+    sharpness=st.sampled_from([1.0, 0.5, 2.0]),
+)
+def test_search_is_its_definition(tree: LabelTree, seed: int, beam: int, sharpness: float) -> None:
     """Scores of whole numbers, so that they are the same bits however they are added up."""
     rows = random_rows(seed, N_ROWS, Drawn())
     if not np.array_equal(tree.weights, np.rint(tree.weights)):
         tree = LabelTree(**{**vars_of(tree), "weights": np.rint(4 * tree.weights)})
+    tree = replace(tree, sharpness=sharpness)
     labels = np.random.default_rng(seed).integers(-1, tree.n_classes, N_ROWS).astype(np.int32)
     ranking, shape = tree.rank(Dense(rows), 4, labels, beam), plain(tree)
     assert ranking.path is not None
@@ -76,10 +83,10 @@ def test_search_is_its_definition(tree: LabelTree, seed: int, beam: int) -> None
         assert ranking.evaluations[i] == sum(len(shape.children[node]) for node in found.expanded)
         path = naive.path_of_first(shape, found)
         assert ranking.path[i].tolist() == padded(path, ranking.path.shape[1])
-        norm = sum(found.seen[n] for n in naive.frontier(found)) if tree.link != SOFTMAX else 1.0
-        named = [total[c] / norm for c in expected]
+        norm = naive.norm(shape, found, sharpness) if (tree.link, sharpness) != (SOFTMAX, 1.0) else 1.0
+        named = [total[c] ** sharpness / norm for c in expected]
         np.testing.assert_allclose(ranking.probabilities.named[i, : len(expected)], named, rtol=1e-6)
-        mass = naive.label_mass(shape, found, int(labels[i])) / norm
+        mass = naive.label_mass(shape, found, int(labels[i]), sharpness) / norm
         own = np.nan if labels[i] < 0 else math.log(mass or UNHEARD)
         np.testing.assert_allclose(ranking.probabilities.label_log[i], own, rtol=1e-5, atol=1e-6)
 
