@@ -62,8 +62,10 @@ EVERYTHING = Choice()
 
 
 def without(run: RunConfig, left_out: Iterable[str]) -> RunConfig:
-    """The config without these models, and without the encodings that only they read."""
+    """The config without these models and the encodings that only they read; models that others are made from stay."""
     gone = set(left_out)
+    for learner in reversed(run.train):  # one that is needed stands before those that are made from it
+        gone -= set() if learner.name in gone else set(needed_models(learner))
     if not gone:
         return run
     train = tuple(learner for learner in run.train if learner.name not in gone)

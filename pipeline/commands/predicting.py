@@ -133,6 +133,9 @@ def _check_beam(beam: int, saved: SavedModel, model: Path) -> None:
     if not is_tree(saved.model):
         what = f"--beam has no meaning for a model of kind {saved.model.kind}, which scores every class"
         raise UsageError(what, f"--beam, {model}", "leave it out")
+    if beam > 1 and not saved.model.searchable:
+        what = "the margins of this tree's nodes do not compare with one another, so a wider beam would misguide it"
+        raise UsageError(what, f"--beam {beam}, {model}", "leave it out; a tree trained with this version has scales")
 
 
 FOR_DATASETS, FOR_FILES = ("--split", "--scheduler"), ("--labels", "--format", "--index-base")

@@ -48,6 +48,11 @@ class TreeModel(Model, Protocol):
         """Whether its scores are probabilities."""
         ...
 
+    @property
+    def searchable(self) -> bool:
+        """Whether what its nodes tell compares, so that a wider beam is right more often."""
+        ...
+
     def searched(self, beam: int) -> Self:
         """The same with another beam of its own."""
         ...

@@ -90,6 +90,10 @@ class Forest:
         """Nodes that every tree expands a depth at most."""
         return self.trees[0].beam
 
+    @property
+    def searchable(self) -> bool:
+        return True
+
     def searched(self, beam: int) -> Self:
         """The same trees with another beam of their own."""
         return replace(self, trees=tuple(tree.searched(beam) for tree in self.trees))

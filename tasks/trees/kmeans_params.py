@@ -12,7 +12,7 @@ from tasks.losses.base import Loss
 from tasks.losses.child_softmax import ChildSoftmax
 from tasks.rows.base import Array, Rows
 from tasks.trees.links import REACH
-from tasks.trees.params import FEW_CLASSES, FEW_JUDGES, Kind, TreeShape, is_whole
+from tasks.trees.params import FEW_CLASSES, FEW_JUDGES, Kind, TreeShape, in_shape, is_whole
 from tasks.trees.spherical import AnyClassSums, class_sums_of
 from tasks.trees.tree import KMEANS, Path
 
@@ -137,14 +137,23 @@ def proposed(n_classes: int, speedup: float, branching: int | None = None, depth
     """(branching, depth) for a wanted speed-up: the shallowest tree with it, with the fewest, largest nodes.
 
     A search meets the children of VISITED nodes a depth, so a tree of H splits costs Q (1 + VISITED (H - 2)) dot
-    products and those of VISITED last splits of K / Q^(H - 1). Raises TreeShape when no such tree is as quick.
+    products and those of VISITED last splits of K / Q^(H - 1). Where no shape is as quick at that, the quickest of those
+    that are if a search visits one node a depth, as on easy data. Raises TreeShape when none is.
     """
-    for height in [depth] if depth else range(2, DEEPEST + 1):
-        for children in [branching] if branching else range(2, n_classes):
-            if height > 1 and n_classes >= speedup * _cost(n_classes, children, height):
-                return children, height
-    raise TreeShape("speedup", speedup, f"less, for {n_classes} classes in this shape", "each split costs its children")
+    heights = [depth] if depth else range(2, DEEPEST + 1)
+    shapes = [(q, h) for h in heights if h > 1 for q in ([branching] if branching else range(2, n_classes + 1))]
+    budget = n_classes / speedup
+    for shape in shapes:
+        if cost(n_classes, *shape) <= budget:
+            return shape
+    reachable = [shape for shape in shapes if cost(n_classes, *shape, visited=1.0) <= budget]
+    if not reachable:
+        most = max((n_classes / cost(n_classes, *shape, visited=1.0) for shape in shapes), default=1.0)
+        what = f"at most {most:.3g} for {n_classes:,} classes{in_shape(branching, depth)}"
+        raise TreeShape("speedup", speedup, what, "each split costs a dot product a child")
+    return min(reachable, key=lambda shape: cost(n_classes, *shape))
 
 
-def _cost(n_classes: int, branching: int, depth: int) -> float:
-    return branching * (1 + VISITED * (depth - 2)) + VISITED * n_classes / float(branching ** (depth - 1))
+def cost(n_classes: int, branching: int, depth: int, visited: float = VISITED) -> float:
+    """Dot products of a row whose search visits so many nodes a depth."""
+    return branching * (1 + visited * (depth - 2)) + visited * n_classes / float(branching ** (depth - 1))

@@ -68,6 +68,12 @@ class TreeShape(ParamError):
     """A tree of this shape cannot be grown over these classes."""
 
 
+def in_shape(branching: int | None, depth: int | None) -> str:
+    """What was asked for of a shape: " with branching 10 and depth 2"; "" when nothing was."""
+    given = [f"{name} {value}" for name, value in (("branching", branching), ("depth", depth)) if value is not None]
+    return f" with {' and '.join(given)}" if given else ""
+
+
 @dataclass(frozen=True, slots=True)
 class LabelTreeParams:
     """A label tree T_{Q,H}; every value has a default that works.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tasks.trees.params import TreeShape
+from tasks.trees.params import TreeShape, in_shape
 
 ENOUGH_ROOM = 2.0  # delta Q from which on a deeper tree is not looked at: each further split loses rows of its own
 DEEPEST = 8
@@ -51,13 +51,16 @@ def proposed(n_classes: int, speedup: float, branching: int | None = None, depth
         if shape.room >= 1:
             found.append(shape)
     if not found:
-        what = f"at most what a tree of {n_classes} classes{_asked(branching, depth)} can come to"
-        raise TreeShape(
-            "speedup", speedup, what, "each split costs its children, and what is left must hold the classes"
+        what = (
+            f"at most {_highest(n_classes, branching, depth):.3g} for {n_classes:,} classes{in_shape(branching, depth)}"
         )
+        raise TreeShape("speedup", speedup, what, "each split costs a dot product a child")
     return next((shape for shape in found if shape.room >= ENOUGH_ROOM), max(found, key=lambda shape: shape.room))
 
 
-def _asked(branching: int | None, depth: int | None) -> str:
-    given = [f"{name} {value}" for name, value in (("branching", branching), ("depth", depth)) if value is not None]
-    return f" with {' and '.join(given)}" if given else ""
+def _highest(n_classes: int, branching: int | None, depth: int | None) -> float:
+    """The speed-up of the quickest tree: children are even and disjoint."""
+    heights = [depth] if depth else range(2, DEEPEST + 1)
+    widths = [branching] if branching else range(2, n_classes + 1)
+    shapes = [Shape(q, h, 1 / q) for h in heights if h > 1 for q in widths]
+    return max((shape.speedup(n_classes) for shape in shapes), default=1.0)

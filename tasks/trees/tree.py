@@ -125,6 +125,11 @@ class LabelTree:
         return bool(self.facts.get(PROBABILISTIC, False))
 
     @property
+    def searchable(self) -> bool:
+        """Whether its nodes tell probabilities, or have scales that make some of their margins."""
+        return self.probabilistic or self.scales is not None
+
+    @property
     def n_nodes(self) -> int:
         return int(self.first_child.size)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("beam")
     table = ClassTable(*2 * (tuple(str(c) for c in range(N_CLASSES)),))
     save_model(folder / "tree", TREE, table)
+    margins = replace(TREE, scales=None, facts={})
+    save_model(folder / "margins", margins, table)
     save_model(folder / "flat", LinearModel(np.zeros((N_FEATURES, N_CLASSES), np.float32)), table)
     source, marks = write_source(folder, ROWS, Y)
     succeeds("ingest", source, folder / "d.zarr", "--labels", marks, "--block-rows", "17")
@@ -50,7 +53,12 @@ def test_a_wider_beam_evaluates_more(made: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "beam", "word"), [("flat", 2, "no meaning for a model of kind ovr"), ("tree", 0, ">= 1")]
+    ("model", "beam", "word"),
+    [
+        ("flat", 2, "no meaning for a model of kind ovr"),
+        ("tree", 0, ">= 1"),
+        ("margins", 2, "do not compare with one another"),
+    ],
 )
 def test_a_beam_that_means_nothing_is_refused(made: Path, tmp_path: Path, model: str, beam: int, word: str) -> None:
     by = ("predict", made / model, made / "x.npy", "-o", tmp_path / "p.parquet", "--beam", beam)

@@ -74,6 +74,13 @@ def test_a_chosen_tree_brings_the_one_that_it_is_made_from(dataset: Dataset, tmp
     assert Choice(skip=("bengio",)).chosen(config) == ["bengio", "ovr", "label"]
     assert Choice(only=("ovr",)).chosen(config) == ["ovr"]
     assert [one.name for one in without(config, ["ovr"]).train] == ["bengio", "label"]
+    assert [one.name for one in without(config, ["bengio", "ovr"]).train] == ["bengio", "label"]
+    path = write_config(tmp_path, Path(dataset.path), parts)
+    for name, trained in (("bengio", ["bengio"]), ("label", ["bengio", "label"]), ("ovr", ["ovr"])):
+        plan = make_plan(load_config(path), choice=Choice(only=(name,)))
+        assert [step.name for step in plan.steps if step.name.startswith("train_")] == [
+            f"train_{one}" for one in trained
+        ]
 
 
 def test_a_wanted_speedup_proposes_the_shape(dataset: Dataset, tmp_path: Path) -> None:
