@@ -24,12 +24,16 @@ from pipeline.stages.train import PATH, STRUCTURE
 from tasks.errors import UsageError
 from tasks.hashing.explain import explain_hash, explain_rows
 from tasks.io import read_labels, read_rows, read_split
+from tasks.models.base import Model
 from tasks.models.encoder import encode_all
 from tasks.models.errors import ColumnMismatch
 from tasks.models.folder import SavedModel, load_model
 from tasks.models.hashed import HashedModel
 from tasks.rows import Rows
 from tasks.rows.base import Array
+from tasks.trees.forest import Forest
+from tasks.trees.measures import unreachable
+from tasks.trees.tree import LabelTree
 
 SAMPLE_ROWS, SAMPLE_BLOCKS = 1000, 16  # of the test rows, evenly spaced
 TEST = SPLITS.index("test")
@@ -81,11 +85,29 @@ def facts_of(saved: SavedModel) -> dict[str, Any]:
         "encoders": [encoder.header() for encoder in saved.encoders],
         "raw_features": saved.n_features,
         "probabilistic": saved.probabilistic,
+        **({"tree": found} if (found := tree_facts(saved.model)) else {}),
         **({"certificate": header["certificate"]} if "certificate" in header else {}),
         "digest": saved.digest,
         "provenance": origin,
         **({PATH: path} if path else {}),
         "metrics": dict(header.get("metrics", {})),
+    }
+
+
+def tree_facts(model: Model) -> dict[str, Any]:
+    """Of a tree, or of the first of a forest's, what it is like; {} of other models."""
+    trees = list(model.trees) if isinstance(model, Forest) else [model]
+    first = trees[0]
+    if not isinstance(first, LabelTree):
+        return {}
+    return {
+        "trees": len(trees),
+        "nodes": first.n_nodes,
+        "leaves": int((first.n_children == 0).sum()),
+        "depth": int(first.depth_of.max()),
+        "widest": int(first.n_children.max()),
+        "beam": first.beam,
+        "never_answered": int(unreachable(first).size),
     }
 
 
@@ -145,7 +167,8 @@ def text_of(found: dict[str, Any]) -> str:
         ("parameters", f"{found['parameters']:,} ({human_bytes(found['parameter_bytes'])})"),
         ("rows", f"{found['rows']}{tested}"),
         ("encoders", ", ".join(names) or "none"),
-        ("scores", "log-odds: predict --proba gives probabilities" if found["probabilistic"] else "margins"),
+        *([("tree", tree_text(found["tree"]))] if "tree" in found else []),
+        ("scores", scores_text(found)),
         ("digest", found["digest"]),
         *((f"  {key}", json.dumps(value, ensure_ascii=False)) for key, value in found["provenance"].items()),
     ]
@@ -155,6 +178,21 @@ def text_of(found: dict[str, Any]) -> str:
         text += certificate_text(found["certificate"], found.get("certified"))
     text += path_text(found[PATH]) if PATH in found else ""
     return clean(text)
+
+
+def tree_text(tree: dict[str, Any]) -> str:
+    """Its size and shape, how it is searched, and classes that it has given up."""
+    many = f"{tree['trees']} trees, the first of " if tree["trees"] > 1 else ""
+    lost = f"; {tree['never_answered']:,} classes are in no leaf" if tree["never_answered"] else ""
+    size = f"{tree['nodes']:,} nodes, {tree['leaves']:,} of them leaves"
+    return f"{many}{size}, depth {tree['depth']}, at most {tree['widest']:,} children; beam {tree['beam']}{lost}"
+
+
+def scores_text(found: dict[str, Any]) -> str:
+    if not found["probabilistic"]:
+        return "margins"
+    of_tree = "what the nodes tell of a class, the more the likelier" if "tree" in found else "log-odds"
+    return f"{of_tree}: predict --proba gives probabilities"
 
 
 def path_text(pairs: list[dict[str, Any]]) -> str:

@@ -31,6 +31,7 @@ from tasks.seeds import stream
 from tasks.sums import FAN_IN
 from tasks.trees.forest import Forest
 from tasks.trees.kmeans_params import KMeansTreeParams
+from tasks.trees.measures import unreachable
 from tasks.trees.params import LabelTreeParams, TreeParams
 from tasks.trees.place import Ground, write_whole
 from tasks.trees.tree import LabelTree
@@ -117,6 +118,7 @@ class GrowStage(TrainStage):
         operations = sum(float(tree.facts["operations"]) for tree in trees)
         digest = save(self, work, model, {"operations": operations})
         facts = {**model_facts(model, operations, n_train), **tree_facts(trees[0])}
+        facts |= {"findings": found} if (found := findings_of(self.learner.name, trees[0])) else {}
         seconds = time.perf_counter() - started
         return Made(digest, facts, {"seconds": seconds, TRAIN_SECONDS: grown_in(nodes, seconds)})
 
@@ -155,6 +157,15 @@ class GrowStage(TrainStage):
             str(self.version), repr(grown_alike(self.learner)), str(work.seed), work.dataset.digest, *read
         )
         return work.folder.parent.parent / SOLVED / tree[:12]
+
+
+def findings_of(name: str, tree: LabelTree) -> list[str]:
+    """Classes that the partitions have given up: nothing the tree is shown can bring them back."""
+    lost = unreachable(tree).size
+    if not lost:
+        return []
+    text = f"GivenUp: {name}: {lost:,} of {tree.n_classes:,} classes are in no leaf and are never answered"
+    return [f"{text}: more validation rows of them, or a larger `ambiguity`, keep them"]
 
 
 def grown_in(nodes: Path, seconds: float) -> float:

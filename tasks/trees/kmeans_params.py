@@ -137,8 +137,8 @@ def proposed(n_classes: int, speedup: float, branching: int | None = None, depth
     """(branching, depth) for a wanted speed-up: the shallowest tree with it, with the fewest, largest nodes.
 
     A search meets the children of VISITED nodes a depth, so a tree of H splits costs Q (1 + VISITED (H - 2)) dot
-    products and those of VISITED last splits of K / Q^(H - 1). Where no shape is as quick at that, the quickest of those
-    that are if a search visits one node a depth, as on easy data. Raises TreeShape when none is.
+    products and those of VISITED last splits of K / Q^(H - 1). Where no shape is as quick at that, the quickest of
+    those that are if a search visits one node a depth, as on easy data. Raises TreeShape when none is.
     """
     heights = [depth] if depth else range(2, DEEPEST + 1)
     shapes = [(q, h) for h in heights if h > 1 for q in ([branching] if branching else range(2, n_classes + 1))]

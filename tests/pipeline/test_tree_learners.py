@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from pipeline.dataset import Dataset
 from pipeline.plan import make_plan
 from pipeline.stages.grow_params import ROOT_AMBIGUITY, tree_params
 from pipeline.store import SOLVED, RunFolder, read_json, read_manifest
+from tests.pipeline.cli_caller import succeeds
 from tests.systems.conftest import make_dataset
 from tests.systems.harness import run_here
 
@@ -120,3 +122,19 @@ def test_trees_that_differ_in_beam_alone_are_grown_once_and_a_beam_trains_nothin
     digests = [read_json(models[i] / name / "model.json")["digest"] for i, name in ((0, "beam1"), (1, "other"))]
     assert digests[0] == digests[1]
     assert read_json(models[1] / "other" / "model.json")["beam"] == 3
+
+
+def test_a_tree_tells_its_shape_and_classes_that_it_gave_up(dataset: Dataset, tmp_path: Path) -> None:
+    tight = LABEL.format(name="tight", more="ambiguity = 0.02\nrunners_up = false")
+    forest = '[[train]]\nname = "forest"\nkind = "kmeans-tree"\nbranching = 3\ntrees = 2\n'
+    run_here(write_config(tmp_path, Path(dataset.path), tight, forest))
+    run = tmp_path / "runs" / "trees"
+    (finding,) = read_json(RunFolder(run) / "metrics.json")["findings"]
+    told = json.loads(succeeds("inspect", run / "models" / "tight", "--json").out)["tree"]
+    assert f"GivenUp: tight: {told['never_answered']} of {dataset.n_classes} classes are in no leaf" in finding
+    assert 0 < told["never_answered"] < dataset.n_classes
+    assert told["trees"] == told["beam"] == 1
+    text = succeeds("inspect", run / "models" / "forest").out
+    assert "2 trees, the first of" in text
+    assert "beam 10" in text
+    assert "predict --proba gives probabilities" in text
