@@ -216,11 +216,13 @@ class LabelTree(TreeLearner):
 
     kind: Literal["label-tree"]
     speedup: float | None = Field(
-        None, gt=1, description="wanted, of dot products against one-vs-rest: proposes what is not given of the shape"
+        None,
+        gt=1,
+        description="wanted, of dot products against one-vs-rest, with beam 1: proposes what is not given of the shape",
     )
     ambiguity: float | None = Field(None, gt=0, le=1, description="cap on the share of classes a child keeps (delta)")
     ambiguity_of: str | None = Field(
-        None, description="a bengio-tree of the config: the cap is what its root comes to on validation rows"
+        None, description="a bengio-tree above this section: the cap is what its root comes to on validation rows"
     )
     loss: float | None = Field(None, ge=0, lt=1, description="cap on the classification loss (epsilon); instead of it")
     alternations: int = Field(3, ge=1, description="weights and partition in turn (T)")
@@ -236,7 +238,7 @@ class BengioTree(TreeLearner):
 
     kind: Literal["bengio-tree"]
     confusion_of: str | None = Field(
-        None, description="an ovr of the config that tells which classes are confused; default: classifiers of its own"
+        None, description="an ovr above this section, whose confusion is taken; default: classifiers of its own"
     )
     ovr_rounds: int = Field(10, ge=1, description="averages of the one-vs-rest classifiers of its own")
     rounds: int = Field(10, ge=1, description="averages of the joint fit")
@@ -248,7 +250,9 @@ class KMeansTree(TreeLearner):
 
     kind: Literal["kmeans-tree"]
     speedup: float | None = Field(
-        None, gt=1, description="wanted, of dot products against one-vs-rest: proposes what is not given of the shape"
+        None,
+        gt=1,
+        description="wanted, as `label-tree`'s, for about two nodes a depth: easy data search fewer, hard ones more",
     )
     branching: int | None = Field(
         None, ge=2, description="children per node above the last split; default: fits `depth` and `speedup`"

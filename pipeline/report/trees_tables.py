@@ -143,7 +143,7 @@ def depths_table(run: RunSummary) -> TreeTable:
         "Ambiguity: mean share of a node's classes that goes on to the child, over all rows, and over those survivors "
         "alone. With a wider beam, both are of the way to the answer. Not lost yet: product of (1 - loss) down to "
         "here, at the last depth the accuracy if all leaves are equally deep and hold one class. Judged: on the rows "
-        "that the tree was grown by, validation rows if there are any."
+        "that the partitions were chosen by, validation rows if there are any: optimistic, the more the fewer they are."
     )
     heading = ("model", "depth", "test rows", *SHOWN)
     csv = csv_text(["model", *DEPTHS, *(f"judged_{key}" for key in JUDGED)], lines)
@@ -206,7 +206,8 @@ def bounds_table(run: RunSummary) -> TreeTable:
     heading = ("model", "made small", "depth", "nodes", "relaxed", "rounded", "bound", "most lost", "most allowed")
     note = (
         "OP3 chooses which classes a child holds. Relaxed: the optimum with fractional memberships, which no partition "
-        "beats; rounded: what the partition has; bound: what rounding can come to at most (Theorems 4.2 and 4.3). "
+        "beats; rounded: what the partition has on the rows that chose it; bound: what rounding can come to at most "
+        "(Theorems 4.2 and 4.3). "
         "Means over the nodes of a depth; most lost, most allowed: the largest distance of the rounded value, and of "
         "the bound, from the relaxed one."
     )
