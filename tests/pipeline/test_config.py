@@ -120,13 +120,20 @@ def test_the_schema_describes_every_key() -> None:
 
 def test_the_config_defaults_are_those_of_the_learners() -> None:
     """Two places say a default: the section that the user reads, and the parameters that the loop takes."""
-    from pipeline.config import OneVsRest, PqEncoding
+    from pipeline.config import KMeansTree, OneVsRest, PqEncoding, Section
     from tasks.fit.sgd import SgdParams
     from tasks.quantize.pq import PqParams
+    from tasks.trees.kmeans_params import KMeansTreeParams
     from tasks.trees.params import LabelTreeParams
 
-    for section, params in ((OneVsRest, SgdParams()), (PqEncoding, PqParams()), (LabelTree, LabelTreeParams())):
-        shared = {key for key in section.model_fields if hasattr(params, key)} - {"loss"}
+    pairs: tuple[tuple[type[Section], object], ...] = (
+        (OneVsRest, SgdParams()),
+        (PqEncoding, PqParams()),
+        (LabelTree, LabelTreeParams()),
+        (KMeansTree, KMeansTreeParams()),
+    )
+    for section, params in pairs:
+        shared = {key for key in section.model_fields if hasattr(params, key)} - {"loss", "kind"}
         assert len(shared) >= 4
         assert {key: section.model_fields[key].default for key in shared} == {
             key: getattr(params, key) for key in shared
