@@ -26,6 +26,33 @@ WIDEST = 2048  # wider rows: the diagonal of the covariance instead ...
 FEWEST = 0.25  # ... and for fewer rows than this times their features, if these are more than SMALLEST
 SMALLEST = 256
 SLICE_ROWS = 4096  # rows decoded and scored at once
+NEAR, MODEST = 4.0, 1e8  # rows whose mean is longer, times their spread, or whose spread is larger or as small: framed
+
+
+class Frame(NamedTuple):
+    """Rows as (x - mean) / size, where they are so far from zero, or so long, that float32 drowns their differences."""
+
+    mean: Array
+    size: float
+
+
+def spread_of(rows: Rows) -> tuple[Array, float]:
+    """(mean row (d,) float64, mean squared distance from it)."""
+    total, square, n = np.zeros(rows.n_features), 0.0, max(1, rows.n_rows)
+    for _, values in _slices(rows):
+        total += values.sum(axis=0, dtype=np.float64)
+    mean = total / n
+    for _, values in _slices(rows):
+        gone = values - mean
+        square += float(np.vdot(gone, gone))
+    return mean, square / n
+
+
+def frame_of(mean: Array, spread: float) -> Frame | None:
+    """None for rows that can be computed with as they are; mean, spread as of `spread_of`."""
+    if not spread > 0 or (mean @ mean <= NEAR * spread and 1 / MODEST < spread < MODEST):
+        return None
+    return Frame(mean.astype(np.float32), float(np.sqrt(spread)))
 
 
 class SoftmaxFit(NamedTuple):
@@ -41,7 +68,8 @@ class SoftmaxFit(NamedTuple):
 class _Problem:
     """min mean loss + (decay / 2) |W|^2 over rows less their mean, so that weights and bias hardly touch each other.
 
-    rows (n, d); children (n,) int32, -1 for none; reference: see `child_softmax_rows`; mean (d,) float32
+    rows (n, d); children (n,) int32, -1 for none; reference: see `child_softmax_rows`; mean (d,) float32, zeros in a
+    frame
     """
 
     rows: Rows
@@ -49,12 +77,13 @@ class _Problem:
     reference: bool
     decay: float
     mean: Array
+    frame: Frame | None
 
     def value(self, weights: Array, bias: Array) -> tuple[float, Array]:
         """(objective, gradient (d + 1, Q) float64) at weights (d, Q) and the bias (Q,) of centred rows, float32."""
         shift = bias - self.mean @ weights
         gradient, sums, loss = np.zeros(weights.shape), np.zeros(bias.shape), 0.0
-        for start, values in _slices(self.rows):
+        for start, values in _slices(self.rows, self.frame):
             scores = values @ weights
             scores += shift
             loss += child_softmax_rows(scores, self.children[start : start + len(values)], self.reference, scores)
@@ -65,14 +94,35 @@ class _Problem:
         return loss / n + 0.5 * self.decay * float(np.vdot(wide, wide)), np.vstack([gradient, sums / n])
 
 
-def fit_softmax(rows: Rows, children: Array, n_children: int, reference: bool, decay: float, bias: bool) -> SoftmaxFit:
+def fit_softmax(
+    rows: Rows,
+    children: Array,
+    n_children: int,
+    reference: bool,
+    decay: float,
+    bias: bool,
+    frame: Frame | None = None,
+) -> SoftmaxFit:
     """Fit rows of any dense body; children (n_rows,) int32 in [0, Q), or -1 for "none of them" (needs `reference`).
 
     decay  > 0: weight of |W|^2 / 2 beside the mean loss
     bias   without it rows are not centred, and the shares of the outputs are not told
+    frame  that the rows are seen in while they are learnt; weights and bias are of the rows as they are
     """
-    mean, precondition = _metric(rows, children, n_children, decay, bias)
-    problem = _Problem(rows, children, reference, decay, mean)
+    if frame is None:
+        return _fit(rows, children, n_children, reference, decay, bias, None)
+    found = _fit(rows, children, n_children, reference, decay / frame.size**2, bias, frame)
+    weights = found.weights.astype(np.float64) / frame.size
+    shift = found.bias - frame.mean.astype(np.float64) @ weights if bias else found.bias
+    return found._replace(weights=weights.astype(np.float32), bias=shift.astype(np.float32))
+
+
+def _fit(
+    rows: Rows, children: Array, n_children: int, reference: bool, decay: float, bias: bool, frame: Frame | None
+) -> SoftmaxFit:
+    """The same of rows in a frame."""
+    mean, precondition = _metric(rows, children, n_children, decay, bias and frame is None, frame)
+    problem = _Problem(rows, children, reference, decay, mean, frame)
     point = np.zeros((rows.n_features + 1, n_children))
     if bias:
         point[-1] = _first_bias(children, n_children, reference)
@@ -131,15 +181,17 @@ def _direction(gradient: Array, pairs: list[tuple[Array, Array, float]], precond
     return found
 
 
-def _metric(rows: Rows, children: Array, n_children: int, decay: float, bias: bool) -> tuple[Array, Any]:
+def _metric(
+    rows: Rows, children: Array, n_children: int, decay: float, centred: bool, frame: Frame | None
+) -> tuple[Array, Any]:
     """(mean (d,) float32 that is taken away, the function that applies the first guess of the inverse Hessian)."""
     n, d = rows.shape
     whole = d <= WIDEST and (n >= FEWEST * d or d <= SMALLEST)
     second, total = np.zeros((d, d) if whole else d), np.zeros(d)
-    for _, values in _slices(rows):
+    for _, values in _slices(rows, frame):
         second += values.T @ values if whole else np.einsum("ij,ij->j", values, values)
         total += values.sum(axis=0, dtype=np.float64)
-    mean = (total / n if bias else np.zeros(d)).astype(np.float32)
+    mean = (total / n if centred else np.zeros(d)).astype(np.float32)
     share = _shares(children, n_children)
     bend = share * (1 - share)
     flat = decay / float(bend.mean())
@@ -168,8 +220,9 @@ def _first_bias(children: Array, n_children: int, reference: bool) -> Array:
     return np.asarray(np.log(_shares(children, n_children)) - (np.log(others) if reference else 0.0))
 
 
-def _slices(rows: Rows) -> Iterator[tuple[int, Array]]:
-    """(first row, values (n, d) float32) of SLICE_ROWS rows at a time."""
+def _slices(rows: Rows, frame: Frame | None = None) -> Iterator[tuple[int, Array]]:
+    """(first row, values (n, d) float32) of SLICE_ROWS rows at a time, in a frame if there is one."""
     for start in range(0, rows.n_rows, SLICE_ROWS):
         stop = min(start + SLICE_ROWS, rows.n_rows)
-        yield start, (rows if stop - start == rows.n_rows else rows.part(start, stop)).to_array()
+        values = (rows if stop - start == rows.n_rows else rows.part(start, stop)).to_array()
+        yield start, values if frame is None else (values - frame.mean) / np.float32(frame.size)

@@ -11,7 +11,7 @@ from tasks.fit.problem import StepTrial
 from tasks.fit.prune import prune
 from tasks.fit.scorer import Parameters
 from tasks.fit.sgd import AUTO
-from tasks.fit.softmax_newton import fit_softmax
+from tasks.fit.softmax_newton import Frame, fit_softmax, frame_of, spread_of
 from tasks.models.slices import slices
 from tasks.rows.base import Array, Rows
 from tasks.rows.csr import Csr
@@ -41,6 +41,8 @@ def fit_whole(
     norm = float(rows.squared_norms().mean()) if rows.n_rows else 0.0
     norm = norm if norm > 0 else 1.0
     sparse, n = isinstance(rows, Csr), max(1, rows.n_rows)
+    frame = None if sparse else _frame(rows, params.bias)
+    norm = frame.size**2 if frame else norm
     asked = params.regularization
     auto = (HINGE_PENALTY if sparse else SOFTMAX_PENALTY) * norm / n
     decay = max(auto if asked == AUTO else float(asked), LEAST)
@@ -51,9 +53,17 @@ def fit_whole(
         weights, bias, passes = fitted.weights, fitted.bias * np.float32(HINGE_UNITS), fitted.sweeps
         weights *= np.float32(HINGE_UNITS)
     else:
-        weights, bias, _, passes = fit_softmax(rows, children, n_children, reference, decay, params.bias)
+        weights, bias, _, passes = fit_softmax(rows, children, n_children, reference, decay, params.bias, frame)
     trial = StepTrial(1.0, decay, norm, passes, float(np.log(n_children + reference)), (), rows.n_rows)
     return FitResult({"weights": weights, "bias": bias}, [], trial, 2.0 * passes * rows.n_rows * n_children)
+
+
+def _frame(rows: Rows, bias: bool) -> Frame | None:
+    """What dense rows are seen in while they are learnt; without a bias nothing may be taken away from them."""
+    mean, spread = spread_of(rows)
+    if bias:
+        return frame_of(mean, spread)
+    return frame_of(np.zeros_like(mean), spread + float(mean @ mean))
 
 
 def sum_likelihoods(rows: Rows, weights: Parameters, children: Array, reference: bool, scales: Array) -> Array:
