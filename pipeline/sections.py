@@ -12,6 +12,7 @@ Sweep = Annotated[  # taken apart before the config is validated (pipeline/sweep
     Field(exclude=True, description='one for each value: `sweep = { bits = [12, 14] }` with `name = "h-{bits}"`'),
 ]
 MOST_COMPONENTS = 64  # unless a number is given
+DEEPEST = 64  # splits of a tree: more than any number of classes needs
 AUTO_STEPS = 14  # values of lambda1 on a path whose length is not given
 OWN_ROWS = "x"  # the dataset's own rows
 
@@ -201,7 +202,7 @@ class TreeLearner(SgdLearner):
         None, ge=2, description="children per node (Q); default: the `depth`-th root of the classes"
     )
     depth: int | None = Field(
-        None, ge=1, description="splits from root to leaf (H); default: 2, or 1 for fewer than 16 classes"
+        None, ge=1, le=DEEPEST, description="splits from root to leaf (H); default: 2, or 1 for fewer than 16 classes"
     )
     beam: int = Field(
         1, ge=1, description="nodes of a depth that a test row may visit, the most probable first; 1: the paper's walk"

@@ -232,8 +232,11 @@ def node_runners_up(part: Partition, node: WideNode, weights: Parameters, withou
 def node_likelihoods(
     part: Partition, node: WideNode, weights: Parameters, children: Array, scales: Array, without: Array
 ) -> Array:
-    """(n_scales,) float64: a partition's share of `Node.likelihoods`; without: as in `Balance`."""
-    total = np.zeros(scales.size)
+    """(n_scales,) float64: a partition's share of `Node.likelihoods`; without: as in `Balance`.
+
+    Training rows stand in only where there are no validation rows at all: they flatter the node that learnt from them.
+    """
+    total, without = np.zeros(scales.size), np.full(without.size, bool(without.all()))
     for block in part.blocks:
         if not node.ground.params.foreign:
             total += judged_likelihoods(judging(block, node, without), weights, children, scales)

@@ -29,7 +29,7 @@ def _scales_fit(tree: LabelTree) -> bool:
     return tree.scales is None or (
         tree.scales.shape == (tree.n_nodes,)
         and tree.scales.dtype == np.float32
-        and bool(np.isfinite(tree.scales).all())
+        and bool(((tree.scales > 0) & (tree.scales < np.inf)).all())
     )
 
 
@@ -56,6 +56,8 @@ def _offsets_fit(offsets: Array, values: Array) -> bool:
 
 def _nodes_fit(tree: LabelTree) -> bool:
     n = tree.n_nodes
+    if any(array.dtype.kind != "i" for array in (tree.first_child, tree.n_children, tree.offsets, tree.classes)):
+        return False
     if tree.n_children.shape != (n,) or tree.bias.shape != (n - 1,) or tree.n_children.sum() != n - 1:
         return False
     inner = np.flatnonzero(tree.n_children)

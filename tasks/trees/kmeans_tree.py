@@ -18,7 +18,6 @@ from tasks.seeds import stream
 from tasks.trees.balance import balanced_groups
 from tasks.trees.kmeans_params import KMeansTreeParams
 from tasks.trees.node import Grown, Node, grown_of
-from tasks.trees.scale import SCALES, best_scale
 from tasks.trees.spherical import spherical_groups
 from tasks.trees.tree import Path
 
@@ -28,8 +27,7 @@ def grow_clusters(node: Node, params: KMeansTreeParams, seed: int, path: Path) -
     children = first_clusters(node, params, seed, path)
     fitted = node.learn(children, None, 0)
     counts = node.counts(fitted.parameters)
-    likelihoods = node.likelihoods(fitted.parameters, children, SCALES)
-    return grown_of(node, children, [fitted], counts, None, best_scale(likelihoods))
+    return grown_of(node, children, [fitted], counts, None)
 
 
 def first_clusters(node: Node, params: KMeansTreeParams, seed: int, path: Path) -> Array:

@@ -17,7 +17,6 @@ from tasks.trees.kmeans_tree import grow_clusters
 from tasks.trees.node import Grown, Node, grown_of
 from tasks.trees.params import LabelTreeParams, TreeParams
 from tasks.trees.partition import Partition, accuracy_constrained, efficiency_constrained, spend_rest
-from tasks.trees.scale import SCALES, best_scale
 from tasks.trees.tree import Path
 
 __all__ = ["Grown", "Node", "first_partition", "grow_node", "improve"]
@@ -42,7 +41,7 @@ def grow_learned(node: Node, params: LabelTreeParams, seed: int, path: Path) -> 
         children = np.eye(n_classes, dtype=bool)
         fitted = node.learn(children, None, 0)
         counts = node.counts(fitted.parameters)
-        return grown_of(node, children, [fitted], counts, None, scale_of(node, fitted, children))
+        return grown_of(node, children, [fitted], counts, None)
     children = first_partition(node, params, seed, path)
     fits: list[FitResult] = []
     for alternation in range(params.alternations):
@@ -50,14 +49,11 @@ def grow_learned(node: Node, params: LabelTreeParams, seed: int, path: Path) -> 
         counts = node.counts(fits[-1].parameters)
         partition = improve(counts, params)
         children = partition.children
+        if not children.any():  # the cap leaves room for no class at all: nothing is left to be learnt
+            break
     if params.runners_up and params.ambiguity is not None:
         children = spend_rest(counts, children, params.ambiguity, node.runners_up(fits[-1].parameters))
-    return grown_of(node, children, fits, counts, partition, scale_of(node, fits[-1], children))
-
-
-def scale_of(node: Node, fitted: FitResult, children: Array) -> float:
-    """What makes probabilities of the node's margins, for searches with a beam."""
-    return best_scale(node.likelihoods(fitted.parameters, children, SCALES))
+    return grown_of(node, children, fits, counts, partition)
 
 
 def first_partition(node: Node, params: LabelTreeParams, seed: int, path: Path) -> Array:

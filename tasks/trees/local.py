@@ -19,10 +19,11 @@ from tasks.rows.base import Array, Rows
 from tasks.rows.csr import Csr
 from tasks.trees.kmeans_params import KMeansTreeParams
 from tasks.trees.label_tree import Grown, grow_node
+from tasks.trees.node import LIKELIHOODS
 from tasks.trees.node_fit import fit_whole, plain_rows, sum_likelihoods
 from tasks.trees.params import LabelTreeParams, TreeParams
 from tasks.trees.reach import reached
-from tasks.trees.scale import held_likelihoods
+from tasks.trees.scale import held_likelihoods, scales_of
 from tasks.trees.sharpness import likelihoods_of, sharpened
 from tasks.trees.tree import LabelTree, Path, Split, assemble, node_scores
 from tasks.trees.weights import active_features, narrowed
@@ -97,7 +98,8 @@ class LocalNode:
     def likelihoods(self, weights: Parameters, children: Array, scales: Array) -> Array:
         """See `Node.likelihoods`."""
         if not isinstance(self.params, KMeansTreeParams):
-            return judged_likelihoods(self.judges, weights, children, scales)
+            judges = self.judges[:1] if self.judges[0][1].size else self.judges  # its own training rows flatter a node
+            return judged_likelihoods(judges, weights, children, scales)
         rows, columns = self.validation
         return sum_likelihoods(rows, weights, child_of(children, columns), self.depth > 0, scales)
 
@@ -294,13 +296,17 @@ def judged_by_depth(grown: Mapping[Path, Grown]) -> list[dict[str, float]]:
 
 def tree_of(grown: Mapping[Path, Grown], n_features: int, n_classes: int, params: TreeParams) -> LabelTree:
     """The tree of the grown nodes; its facts hold what was asked for and each node's record."""
-    splits = {path: one.split for path, one in grown.items()}
+    scales = scales_of({path: np.array(one.record[LIKELIHOODS]) for path, one in grown.items()})
+    splits = {path: replace(one.split, scale=scales[path]) for path, one in grown.items()}
+    records = {
+        path: {key: value for key, value in one.record.items() if key != LIKELIHOODS} for path, one in grown.items()
+    }
     order = sorted(grown, key=lambda path: (len(path), path))
     facts: dict[str, Any] = {
         **params.asked(),
         "operations": sum(grown[path].record["operations"] for path in order),
         "judged": judged_by_depth(grown),
-        "nodes": [{"node": node_name(path), **grown[path].record} for path in order],
+        "nodes": [{"node": node_name(path), **records[path]} for path in order],
     }
     root = np.arange(n_classes, dtype=np.int32)
     return assemble(splits, n_features, n_classes, facts, root, kind=params.kind, link=params.link)

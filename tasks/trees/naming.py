@@ -11,6 +11,7 @@ from tasks.rows.base import Array
 from tasks.trees.search import Search, Shape
 
 NO_CLASS = -1
+LEAST_NORM = 1e-300  # of values that are all 0
 UNHEARD = 2.0**-24  # the probability of a class that no node holds, so that its logarithm is a number
 
 
@@ -84,7 +85,7 @@ def name_classes(
             leaf = shape.parents[leaf]
         if known.size:
             adds_up = shape.link == 0 and shape.sharpness == 1  # products of softmaxes
-            norm = 1.0 if adds_up else frontier_mass(search, i, pool, shape)
+            norm = 1.0 if adds_up else max(frontier_mass(search, i, pool, shape), LEAST_NORM)
             mass = mass_of(search, i, known[i], pool, shape, tally, holders) / norm if known[i] >= 0 else np.nan
             named.norms[i], named.own[i] = norm, np.log(UNHEARD if mass == 0 else mass)
         for k in range(n):

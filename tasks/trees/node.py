@@ -11,8 +11,11 @@ from tasks.fit.fit import FitResult
 from tasks.fit.scorer import Parameters
 from tasks.rows.base import Array
 from tasks.trees.partition import Partition, ambiguity_of, loss_of
+from tasks.trees.scale import SCALES
 from tasks.trees.tree import Split
 from tasks.trees.weights import SparseWeights
+
+LIKELIHOODS = "likelihoods"  # of a node's record: from which its scale is found when all nodes are grown
 
 
 class Node(Protocol):
@@ -58,16 +61,14 @@ class Grown:
 
     split    what goes into the tree
     record   plain values: loss and ambiguity on the judging rows, LP value and bound of the last partition, classes
-             given up, operations really done, the steps tried
+             given up, operations really done, the steps tried, what judging rows say of scales
     """
 
     split: Split
     record: dict[str, Any]
 
 
-def grown_of(
-    node: Node, children: Array, fits: list[FitResult], counts: Array, partition: Partition | None, scale: float = 1.0
-) -> Grown:
+def grown_of(node: Node, children: Array, fits: list[FitResult], counts: Array, partition: Partition | None) -> Grown:
     """A node with the classifiers of the last of its fits.
 
     children (Q, K) bool; counts (Q, K) of its judging rows; partition None: there was none to be improved
@@ -88,4 +89,5 @@ def grown_of(
     }
     if partition is not None:
         record |= {"lp_value": partition.lp_value, "value": partition.value, "bound": partition.bound}
-    return Grown(Split(node.classes, children, weights, bias, scale), record)
+    record[LIKELIHOODS] = node.likelihoods(parameters, children, SCALES).tolist()
+    return Grown(Split(node.classes, children, weights, bias), record)

@@ -248,7 +248,7 @@ def finished(ground: Ground, path: Path) -> Summary | None:
                 for name, digest in content["pieces"].items()
             )
         )
-    except (OSError, ValueError, KeyError, EOFError, TypeError):
+    except Exception:
         return None
     return summary_of(content) if held else None
 

@@ -6,23 +6,36 @@ is fitted to rows that the node has not learnt from, as temperature scaling does
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numba
 import numpy as np
 
 from tasks.models.slices import slices
 from tasks.rows.base import Array, Rows
+from tasks.trees.tree import Path
 from tasks.trees.weights import AnyWeights, node_scores
 
 SCALES = np.exp2(np.arange(-4, 9) / 2)  # of scores, tried: a quarter to sixteen
 FIRMNESS = 4.0  # log-likelihood that a scale of 2 or 1/2 must gain over 1
 
 
-def best_scale(likelihoods: Array) -> float:
-    """The most probable of SCALES a posteriori, log2(scale) being normal around 0; ties to the lower.
+def best_scale(likelihoods: Array, around: float = 1.0) -> float:
+    """The most probable of SCALES a posteriori, log2(scale) being normal around log2(around); ties to the lower.
 
     likelihoods (n_scales,): log-probability of all judging rows, 0 when there are none
     """
-    return float(SCALES[np.argmax(likelihoods - FIRMNESS * np.log2(SCALES) ** 2)])
+    return float(SCALES[np.argmax(likelihoods - FIRMNESS * np.log2(SCALES / around) ** 2)])
+
+
+def scales_of(likelihoods: Mapping[Path, Array]) -> dict[Path, float]:
+    """The scale of each node: what its rows say, as far as they are enough, around what all nodes of its depth say."""
+    depths = {len(path) for path in likelihoods}
+    shared = {
+        depth: best_scale(np.sum([likelihoods[path] for path in sorted(likelihoods) if len(path) == depth], axis=0))
+        for depth in depths
+    }
+    return {path: best_scale(own, shared[len(path)]) for path, own in likelihoods.items()}
 
 
 def held_likelihoods(

@@ -75,7 +75,8 @@ class Search(NamedTuple):
 
 def places_of(n_inner: Array, beam: int) -> Array:
     """`places` of a search. n_inner (n_depths,) int: inner nodes of each depth, no more of which can be expanded"""
-    return np.concatenate([[0], np.cumsum(np.minimum(n_inner, beam))]).astype(np.int64)
+    most = min(beam, int(n_inner.max(initial=1)))  # a beam may be a larger number than arrays hold
+    return np.concatenate([[0], np.cumsum(np.minimum(n_inner, most))]).astype(np.int64)
 
 
 def begin(n_rows: int, places: Array) -> Search:

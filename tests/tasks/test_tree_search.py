@@ -85,7 +85,7 @@ def test_search_is_its_definition(tree: LabelTree, seed: int, beam: int, sharpne
         assert ranking.path[i].tolist() == padded(path, ranking.path.shape[1])
         norm = naive.norm(shape, found, sharpness) if (tree.link, sharpness) != (SOFTMAX, 1.0) else 1.0
         named = [total[c] ** sharpness / norm for c in expected]
-        np.testing.assert_allclose(ranking.probabilities.named[i, : len(expected)], named, rtol=1e-6)
+        np.testing.assert_allclose(ranking.probabilities.named[i, : len(expected)], named, rtol=1e-6, atol=1e-37)
         mass = naive.label_mass(shape, found, int(labels[i]), sharpness) / norm
         own = np.nan if labels[i] < 0 else math.log(mass or UNHEARD)
         np.testing.assert_allclose(ranking.probabilities.label_log[i], own, rtol=1e-5, atol=1e-6)
