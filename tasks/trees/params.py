@@ -160,6 +160,10 @@ class LabelTreeParams:
         branching = self.branching or max(2, ceil(n_classes ** (1 / depth) - 1e-9))
         if branching > n_classes:
             raise TreeShape("branching", branching, f"at most the number of classes, {n_classes}", "a child needs one")
+        if self.ambiguity is not None and depth > 1 and self.ambiguity * branching * n_classes < 1:
+            least = 1 / (branching * n_classes)
+            why = f"below it no child of even ones can hold one of {n_classes:,} classes"
+            raise ParamError("ambiguity", self.ambiguity, f"at least {least:.3g}", why)
         if self.ambiguity is not None or self.loss is not None:
             return replace(self, depth=depth, branching=branching)
         slack = SLACK if judges >= FEW_JUDGES or depth == 1 else _wide_slack(n_classes, branching, depth - 1)

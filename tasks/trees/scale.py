@@ -16,7 +16,7 @@ from tasks.rows.base import Array, Rows
 from tasks.trees.tree import Path
 from tasks.trees.weights import AnyWeights, node_scores
 
-SCALES = np.exp2(np.arange(-4, 9) / 2)  # of scores, tried: a quarter to sixteen
+SCALES = np.exp2(np.arange(-6.0, 10.5, 0.5))  # of scores, tried: margins are in units of their own
 FIRMNESS = 4.0  # log-likelihood that a scale of 2 or 1/2 must gain over 1
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from pipeline.config import RunConfig, TraceNorm
 from pipeline.oracles import keep
-from pipeline.stages.trace import findings_of, rows_of
+from pipeline.stages.trace import alike, findings_of, rows_of
 from pipeline.systems import twins_of
 from pipeline.trace_choice import SAMPLED_ROWS, PairChoice, stride_of, with_errors
 from pipeline.trace_oracle import PoolRisk
@@ -261,7 +261,7 @@ def test_who_shares_pairs_with_whom() -> None:
     encode = [{"name": "codes", "kind": "pq"}]
     said = json.dumps({"name": "c", "data": {"path": "d"}, "encode": encode, "train": values})
     config = RunConfig.model_validate_json(said)
-    found = {one.name: twins_of(one, config) for one in config.train if isinstance(one, TraceNorm)}
+    found = {one.name: twins_of(one, config, alike) for one in config.train if isinstance(one, TraceNorm)}
     assert found == {
         "pq": ("semi", "simple"),
         "semi": ("pq", "simple"),

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.trees.params import TreeShape
+from tasks.errors import ParamError
+from tasks.trees.params import LabelTreeParams, TreeShape
 from tasks.trees.shape import DEEPEST, Shape, proposed
 
 
@@ -45,3 +46,10 @@ def test_a_speedup_out_of_reach_is_refused(speedup: float, branching: int | None
     with pytest.raises(TreeShape, match="speedup"):
         proposed(200, speedup, branching, depth)
     assert DEEPEST == 8
+
+
+def test_a_cap_that_can_hold_no_class_is_refused_before_anything_is_learnt() -> None:
+    with pytest.raises(ParamError, match=r"ambiguity = 1e-09: expected at least 0.00357, because .* one of 40 classes"):
+        LabelTreeParams(ambiguity=1e-9).settled(40)
+    assert LabelTreeParams(ambiguity=1e-9, depth=1).settled(40).ambiguity == 1e-9
+    assert LabelTreeParams(ambiguity=0.01).settled(40).branching == 7
