@@ -121,7 +121,7 @@ def compare_encoders(given: argparse.Namespace) -> None:
         "dense": (dense, "", "x"),
         "sparse": (sparse, "", "x"),
         "PQ codes": (dense, pq, "code"),
-        "DWTA one-hot": (sparse, dwta, "code"),
+        "DWTA one-hot": (dense, dwta, "code"),
         "hashed text": (hashed, "", "x"),
     }
     for title, (dataset, encode, rows) in sources.items():
