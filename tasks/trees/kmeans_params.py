@@ -12,7 +12,7 @@ from tasks.losses.base import Loss
 from tasks.losses.child_softmax import ChildSoftmax
 from tasks.rows.base import Array, Rows
 from tasks.trees.links import REACH
-from tasks.trees.params import FEW_CLASSES, FEW_JUDGES, Kind, TreeShape, in_shape, is_whole
+from tasks.trees.params import FEW_CLASSES, FEW_JUDGES, Kind, TreeShape, check_room, check_shape, in_shape, is_whole
 from tasks.trees.spherical import AnyClassSums, class_sums_of
 from tasks.trees.tree import KMEANS, Path
 
@@ -55,17 +55,12 @@ class KMeansTreeParams:
     whole_node_bytes: int = 256 << 20
 
     def __post_init__(self) -> None:
-        if self.branching is not None and not is_whole(self.branching, 2):
-            raise TreeShape("branching", self.branching, "a whole number >= 2", "one child would be the node again")
-        if self.depth is not None and not is_whole(self.depth, 1):
-            raise TreeShape("depth", self.depth, "a whole number >= 1", "a tree of depth 0 answers one class")
+        check_shape(self.branching, self.depth)
         if self.speedup is not None and not self.speedup > 1:
             raise ParamError("speedup", self.speedup, "a number > 1", "one-vs-rest itself has 1")
         if self.reach is not None and not is_whole(self.reach, 1):
             raise ParamError("reach", self.reach, "a whole number >= 1", "a row must go on to its own child")
-        for name in ("whole_root_bytes", "whole_node_bytes"):
-            if not is_whole(getattr(self, name), 0):
-                raise ParamError(name, getattr(self, name), "a whole number >= 0", "it bounds what a task holds")
+        check_room(self.whole_root_bytes, self.whole_node_bytes)
         _ = self.sgd
 
     @property

@@ -68,6 +68,21 @@ class TreeShape(ParamError):
     """A tree of this shape cannot be grown over these classes."""
 
 
+def check_shape(branching: int | None, depth: int | None) -> None:
+    """Raises TreeShape unless what is given of a shape can be one."""
+    if branching is not None and not is_whole(branching, 2):
+        raise TreeShape("branching", branching, "a whole number >= 2", "one child would be the node again")
+    if depth is not None and not is_whole(depth, 1):
+        raise TreeShape("depth", depth, "a whole number >= 1", "a tree of depth 0 answers one class")
+
+
+def check_room(whole_root_bytes: int, whole_node_bytes: int) -> None:
+    """Raises ParamError unless both bound what a task holds."""
+    for name, value in (("whole_root_bytes", whole_root_bytes), ("whole_node_bytes", whole_node_bytes)):
+        if not is_whole(value, 0):
+            raise ParamError(name, value, "a whole number >= 0", "it bounds what a task holds")
+
+
 def in_shape(branching: int | None, depth: int | None) -> str:
     """What was asked for of a shape: " with branching 10 and depth 2"; "" when nothing was."""
     given = [f"{name} {value}" for name, value in (("branching", branching), ("depth", depth)) if value is not None]
@@ -107,19 +122,14 @@ class LabelTreeParams:
     whole_node_bytes: int = 256 << 20  # ... and so is any other node; of these many are trained side by side
 
     def __post_init__(self) -> None:
-        if self.branching is not None and not is_whole(self.branching, 2):
-            raise TreeShape("branching", self.branching, "a whole number >= 2", "one child would be the node again")
-        if self.depth is not None and not is_whole(self.depth, 1):
-            raise TreeShape("depth", self.depth, "a whole number >= 1", "a tree of depth 0 answers one class")
+        check_shape(self.branching, self.depth)
         if not is_whole(self.alternations, 1):
             raise ParamError("alternations", self.alternations, "a whole number >= 1", "nothing would be learnt")
         if self.initialisation not in ("random", "kmeans"):
             raise ParamError("initialisation", self.initialisation, "random or kmeans", "a partition starts from one")
         if self.training_rows not in ("of-class", "routed"):
             raise ParamError("training_rows", self.training_rows, "of-class or routed", "a child learns from rows")
-        for name in ("whole_root_bytes", "whole_node_bytes"):
-            if not is_whole(getattr(self, name), 0):
-                raise ParamError(name, getattr(self, name), "a whole number >= 0", "it bounds what a task holds")
+        check_room(self.whole_root_bytes, self.whole_node_bytes)
         self._check_caps()
         _ = self.sgd
 

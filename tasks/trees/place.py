@@ -1,7 +1,8 @@
 """Where a tree grows: which rows a node has, found in its parent's routes; never copied down the tree.
 
-A node's folder holds its split (`classes`, `children`, `bias`, `scale`, `weights`; of weights on few features also
-`columns`, of sparse ones `starts` and `entries` too), its routes in one or more pieces, and `DONE.json`, written last.
+A node's folder holds its split (`classes`, `children`, `bias`, `weights`; of weights on few features also `columns`, of
+sparse ones `starts` and `entries` too; its scale is found when all nodes are grown), its routes in one or more pieces,
+and `DONE.json`, written last.
 A piece lists the rows that the children get, sorted by child, then part, block and offset: `routes-NAME` (n, 3) int32 =
 block, offset in it, class; `starts-NAME` (2 Q + 1,) int64 = where each child's training rows and validation rows begin.
 A node trained whole writes one piece, a node trained by blocks one per block.
@@ -161,7 +162,6 @@ def split_arrays(split: Split) -> dict[str, Array]:
     """What is written of a split, by name."""
     weights = split.weights
     arrays = {"classes": split.classes, "children": split.children, "bias": split.bias}
-    arrays["scale"] = np.array([split.scale], np.float32)
     if isinstance(weights, SparseWeights):
         return arrays | {"weights": weights.values} | {name: getattr(weights, name) for name in SPARSE}
     if isinstance(weights, ActiveWeights):
@@ -178,7 +178,7 @@ def read_split_of(folder: Folder, names: Sequence[str], n_features: int) -> Spli
         weights = SparseWeights(values=arrays["weights"], shape=shape, **{name: arrays[name] for name in SPARSE})
     elif "columns" in arrays:
         weights = ActiveWeights(arrays["columns"], arrays["weights"], shape)
-    return Split(arrays["classes"], arrays["children"], weights, arrays["bias"], float(arrays["scale"][0]))
+    return Split(arrays["classes"], arrays["children"], weights, arrays["bias"])
 
 
 def write_done(ground: Ground, path: Path, grown: Grown, piece_digests: Mapping[str, str], routed: Array) -> Summary:
