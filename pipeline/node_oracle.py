@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.oracles import FileCheckpoint
 from pipeline.pool import Pool
 from tasks.fit.average import ModelSum
 from tasks.fit.blocks import Partition, make_partitions
+from tasks.fit.checkpoint import FileCheckpoint
 from tasks.fit.fit import FitResult, fit
 from tasks.fit.problem import SgdProblem, StepTrial
 from tasks.fit.scorer import Parameters

@@ -7,12 +7,9 @@ from collections.abc import Sequence
 from pipeline.pool import Pool
 from tasks.fit.average import ModelSum
 from tasks.fit.blocks import choose_step, make_partitions, sgd_partition
-from tasks.fit.checkpoint import FileCheckpoint, keep, load_kept
 from tasks.fit.problem import SgdProblem, StepTrial
 from tasks.fit.scorer import Parameters
 from tasks.io import Block
-
-__all__ = ["FileCheckpoint", "PoolOracle", "keep", "load_kept"]
 
 
 class PoolOracle:

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.oracles import keep, load_kept
 from pipeline.pool import Pool
 from tasks.calls import write_array
 from tasks.digest import digest_arrays, digest_text
 from tasks.files import beside, disk_room
+from tasks.fit.checkpoint import keep, load_kept
 from tasks.fit.targets import SplitTargets
 from tasks.io import Block, read_rows
 from tasks.rows.base import Array

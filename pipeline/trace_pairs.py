@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.oracles import keep, load_kept
 from pipeline.trace_oracle import PoolRisk
+from tasks.fit.checkpoint import keep, load_kept
 from tasks.rows.base import Array
 from tasks.trace.point import Basis, Point
 from tasks.trace.solution import Factors, Penalty, Record, Solution

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.oracles import keep, load_kept
 from pipeline.pool import Pool
 from pipeline.store import StepDamaged
 from pipeline.trace_choice import PairChoice, with_errors
 from pipeline.trace_oracle import PoolRisk
 from pipeline.trace_pairs import PairStore, Place, SolvedPair
+from tasks.fit.checkpoint import keep, load_kept
 from tasks.fit.targets import VALIDATION, SplitTargets
 from tasks.io import Block
 from tasks.rows.base import Array

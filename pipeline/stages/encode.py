@@ -11,13 +11,13 @@ from typing import ClassVar, Self
 import numpy as np
 
 from pipeline.config import PqEncoding
-from pipeline.oracles import keep, load_kept
 from pipeline.pool import Pool
 from pipeline.stage import CARD_BYTES, FILE_BYTES, ROWS_STORE, Estimate, Facts, Made, Work
 from pipeline.stages.encoding import EncodeStage, marks_folder
 from pipeline.stages.train import MEGABYTE
 from tasks.digest import combine, digest_arrays
 from tasks.errors import ArtefactError
+from tasks.fit.checkpoint import keep, load_kept
 from tasks.io import Block, create_codes, facts_of, read_codebooks
 from tasks.quantize.blocks import (
     SLICE_BYTES,

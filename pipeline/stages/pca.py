@@ -11,7 +11,6 @@ from typing import Any, Self
 import numpy as np
 
 from pipeline.config import PcaEncoding
-from pipeline.oracles import keep, load_kept
 from pipeline.pool import Pool
 from pipeline.stage import CARD_BYTES, ENCODER, FILE_BYTES, ROWS_STORE, Estimate, Facts, Made, Work
 from pipeline.stages.encoding import EncodeStage, marks_folder
@@ -22,6 +21,7 @@ from tasks.features.blocks import EncodedRows, encode_block, make_spans, moments
 from tasks.features.pca import EXACT_FEATURES, SUM_BYTES, PcaParams, fit_components
 from tasks.features.pca_encoder import PcaEncoder
 from tasks.features.statistics import SLICE_BYTES, Moments
+from tasks.fit.checkpoint import keep, load_kept
 from tasks.io import Block, create_dense, facts_of
 from tasks.models.encoder_folder import save_encoder
 from tasks.rows.base import Array

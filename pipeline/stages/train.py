@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 from pipeline.class_ranges import fit_ranges
 from pipeline.config import OWN_ROWS, Learner, SgdLearner, TaxonomyLearner
 from pipeline.dataset import Dataset, taxonomy_digest
-from pipeline.oracles import FileCheckpoint, PoolOracle
+from pipeline.oracles import PoolOracle
 from pipeline.stage import CARD_BYTES, ENCODER, ROWS_STORE, Estimate, Facts, Made, Stage, Work, encode_step
 from pipeline.stages.problems import (
     Fitted,
@@ -26,6 +26,7 @@ from pipeline.stages.problems import (
 )
 from pipeline.store import PROGRESS
 from tasks.fit.blocks import SAMPLE_BYTES
+from tasks.fit.checkpoint import FileCheckpoint
 from tasks.fit.class_ranges import MOST_ROWS
 from tasks.fit.fit import NoTrainingRows, fit
 from tasks.fit.problem import SgdProblem

@@ -4,30 +4,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 from tasks.errors import ParamError
-from tasks.fit.sgd import AUTO, SgdParams
 from tasks.losses.base import Loss
 from tasks.losses.child_softmax import ChildSoftmax
 from tasks.rows.base import Array, Rows
 from tasks.trees.links import REACH
-from tasks.trees.params import FEW_CLASSES, FEW_JUDGES, Kind, TreeShape, check_room, check_shape, in_shape, is_whole
+from tasks.trees.params import FEW_CLASSES, FEW_JUDGES, Kind, NodeFits, TreeShape, check_shape, in_shape, is_whole
 from tasks.trees.spherical import AnyClassSums, class_sums_of
 from tasks.trees.tree import KMEANS, Path
 
 VISITED = 2.2  # nodes of a depth that a search opens on average, seen on sets from easy to hard: between 1.3 and 3
 ROOMY = 2.0  # classes of a last split, times the children of a node above it: fewer and larger nodes lose fewer rows
 DEEPEST = 6
-DENSE_REACH, SPARSE_REACH = 3, 2
+DENSE_REACH, SPARSE_REACH = 3, 2  # routers of sparse rows know the rows they learnt from by heart
 
 
-@dataclass(frozen=True, slots=True)
-class KMeansTreeParams:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KMeansTreeParams(NodeFits):
     """A tree of balanced clusters of class centroids; every value has a default that works.
 
     A node's rows are those that reach it: of its classes, and others that its ancestors rank near it. For these it
     learns to say "none of mine", so the probabilities that it gives its classes compare with those of other nodes.
+
+    What says how to train is of nodes whose rows are spread over the pool; of those trained whole `regularization` and
+    `bias` alone: "auto" is there a C of 1 for sparse rows, of 5 for dense ones.
     """
 
     kind: ClassVar[str] = KMEANS
@@ -37,22 +39,7 @@ class KMeansTreeParams:
     branching: int | None = None  # children of a node above the last split (Q); None: see `proposed`
     depth: int | None = None  # splits from root to leaf (H); None = 2, or 1 for fewer than FEW_CLASSES
     speedup: float | None = None  # wanted, of dot products: proposes what is not given of the shape
-    reach: int | None = None  # children that rank best for a training row and get it beside its own; None = 3, or 2 of
-    # sparse rows, whose routers know the rows they learnt from by heart
-    regularization: float | Literal["auto"] = (
-        AUTO  # of wide nodes and dense rows, times |w|^2 / 2; "auto" = C of 1 to 5
-    )
-    passes: int = 1  # this and what follows: of nodes whose rows are spread over the pool
-    rounds: int = 5
-    least_rows: int = 20_000
-    partitions: int = 4
-    step: float | Literal["auto"] = AUTO
-    batch: int = 16
-    bias: bool = True
-    whole_root_bytes: int = (
-        256 << 20
-    )  # nodes whose training rows and numbers beside them take more are trained by blocks
-    whole_node_bytes: int = 256 << 20
+    reach: int | None = None  # children that rank best for a training row and get it beside its own; None: `reach_of`
 
     def __post_init__(self) -> None:
         check_shape(self.branching, self.depth)
@@ -60,22 +47,7 @@ class KMeansTreeParams:
             raise ParamError("speedup", self.speedup, "a number > 1", "one-vs-rest itself has 1")
         if self.reach is not None and not is_whole(self.reach, 1):
             raise ParamError("reach", self.reach, "a whole number >= 1", "a row must go on to its own child")
-        check_room(self.whole_root_bytes, self.whole_node_bytes)
-        _ = self.sgd
-
-    @property
-    def sgd(self) -> SgdParams:
-        """Parameters of a fit by blocks."""
-        return SgdParams(
-            regularization=self.regularization,
-            passes=self.passes,
-            rounds=self.rounds,
-            least_rows=self.least_rows,
-            partitions=self.partitions,
-            step=self.step,
-            batch=self.batch,
-            bias=self.bias,
-        )
+        NodeFits.__post_init__(self)
 
     def settled(self, n_classes: int, judges: float = FEW_JUDGES) -> Self:  # noqa: ARG002 - the shape is of classes
         """The same with `depth` and `branching` filled in. Raises TreeShape when the classes are too few."""

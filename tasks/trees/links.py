@@ -20,9 +20,7 @@ SOFTMAX, SIGMOID = "softmax", "sigmoid"
 REACH = "reach"
 LINKS = (SOFTMAX, SIGMOID, REACH)  # kernels know a link by its place here
 
-TRUST = (
-    1 / 3
-)  # power of a path's probability so far in the link REACH: 1 if the node knew of its own rows alone, 0 if all
+TRUST = 1 / 3  # power of a path's probability in the link REACH: 1 if nodes knew of their own rows alone, 0 if of all
 
 
 class Room(NamedTuple):

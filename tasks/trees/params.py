@@ -76,21 +76,53 @@ def check_shape(branching: int | None, depth: int | None) -> None:
         raise TreeShape("depth", depth, "a whole number >= 1", "a tree of depth 0 answers one class")
 
 
-def check_room(whole_root_bytes: int, whole_node_bytes: int) -> None:
-    """Raises ParamError unless both bound what a task holds."""
-    for name, value in (("whole_root_bytes", whole_root_bytes), ("whole_node_bytes", whole_node_bytes)):
-        if not is_whole(value, 0):
-            raise ParamError(name, value, "a whole number >= 0", "it bounds what a task holds")
-
-
 def in_shape(branching: int | None, depth: int | None) -> str:
     """What was asked for of a shape: " with branching 10 and depth 2"; "" when nothing was."""
     given = [f"{name} {value}" for name, value in (("branching", branching), ("depth", depth)) if value is not None]
     return f" with {' and '.join(given)}" if given else ""
 
 
-@dataclass(frozen=True, slots=True)
-class LabelTreeParams:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFits:
+    """How the classifiers of a tree's nodes are trained, and which nodes one task trains whole."""
+
+    doubled: ClassVar[bool] = False  # see `SgdParams`
+
+    regularization: float | Literal["auto"] = AUTO
+    passes: int = 1
+    rounds: int = 5
+    least_rows: int = 20_000  # rows met in one fit at least, by more passes over small nodes
+    partitions: int = 4  # of nodes whose rows are spread over the pool; smaller nodes are trained whole
+    step: float | Literal["auto"] = AUTO
+    batch: int = 16
+    bias: bool = True
+    whole_root_bytes: int = 256 << 20  # a root whose training rows take more is trained by blocks over the pool ...
+    whole_node_bytes: int = 256 << 20  # ... and so is any other node; of these many are trained side by side
+
+    def __post_init__(self) -> None:
+        for name in ("whole_root_bytes", "whole_node_bytes"):
+            if not is_whole(getattr(self, name), 0):
+                raise ParamError(name, getattr(self, name), "a whole number >= 0", "it bounds what a task holds")
+        _ = self.sgd
+
+    @property
+    def sgd(self) -> SgdParams:
+        """Parameters of one fit."""
+        return SgdParams(
+            regularization=self.regularization,
+            passes=self.passes,
+            rounds=self.rounds,
+            least_rows=self.least_rows,
+            partitions=self.partitions,
+            step=self.step,
+            batch=self.batch,
+            bias=self.bias,
+            doubled=self.doubled,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelTreeParams(NodeFits):
     """A label tree T_{Q,H}; every value has a default that works.
 
     `ambiguity` caps the mean share of a node's classes that goes on to the child (OP3'); `loss` instead caps the share
@@ -101,6 +133,7 @@ class LabelTreeParams:
     kind: ClassVar[str] = LEARNT
     link: ClassVar[str] = SOFTMAX
     foreign: ClassVar[bool] = False
+    doubled: ClassVar[bool] = True  # the penalty of OP2 is lambda |w|^2, without 1/2 (SPECS, table)
 
     branching: int | None = None  # children of a learned node (Q); None = `depth`-th root of the classes, rounded up
     depth: int | None = None  # edges from the root to the deepest leaf (H); None = 2, or 1 for fewer than FEW_CLASSES
@@ -110,16 +143,7 @@ class LabelTreeParams:
     initialisation: Literal["random", "kmeans"] = "kmeans"  # "random": one distinct class per child
     training_rows: Literal["of-class", "routed"] = "of-class"  # a child's: all of its classes, or those sent to it only
     runners_up: bool = True  # what OP3' leaves of the ambiguity goes to the children that rows nearly went to
-    regularization: float | Literal["auto"] = AUTO  # lambda, of lambda |w|^2
-    passes: int = 1
-    rounds: int = 5  # of every alternation
-    least_rows: int = 20_000  # rows met in one fit at least, by more passes over small nodes
-    partitions: int = 4  # of nodes whose rows are spread over the pool; smaller nodes are trained whole
-    step: float | Literal["auto"] = AUTO
-    batch: int = 16
-    bias: bool = True
-    whole_root_bytes: int = 32 << 20  # a root whose training rows take more is trained by blocks over the pool ...
-    whole_node_bytes: int = 256 << 20  # ... and so is any other node; of these many are trained side by side
+    whole_root_bytes: int = 32 << 20
 
     def __post_init__(self) -> None:
         check_shape(self.branching, self.depth)
@@ -129,9 +153,8 @@ class LabelTreeParams:
             raise ParamError("initialisation", self.initialisation, "random or kmeans", "a partition starts from one")
         if self.training_rows not in ("of-class", "routed"):
             raise ParamError("training_rows", self.training_rows, "of-class or routed", "a child learns from rows")
-        check_room(self.whole_root_bytes, self.whole_node_bytes)
         self._check_caps()
-        _ = self.sgd
+        NodeFits.__post_init__(self)
 
     def _check_caps(self) -> None:
         if self.ambiguity is not None and self.loss is not None:
@@ -140,21 +163,6 @@ class LabelTreeParams:
             raise ParamError("ambiguity", self.ambiguity, "a number in (0, 1]", "it is a share of a node's classes")
         if self.loss is not None and not 0 <= self.loss < 1:
             raise ParamError("loss", self.loss, "a number in [0, 1)", "it is a share of a node's rows")
-
-    @property
-    def sgd(self) -> SgdParams:
-        """Parameters of OP2 at a node; the penalty is lambda |w|^2, without 1/2 (SPECS, table)."""
-        return SgdParams(
-            regularization=self.regularization,
-            passes=self.passes,
-            rounds=self.rounds,
-            least_rows=self.least_rows,
-            partitions=self.partitions,
-            step=self.step,
-            batch=self.batch,
-            bias=self.bias,
-            doubled=True,
-        )
 
     def settled(self, n_classes: int, judges: float = FEW_JUDGES) -> Self:
         """The same with `depth`, `branching` and `ambiguity` filled in.

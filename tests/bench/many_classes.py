@@ -1,7 +1,7 @@
 """Trees over 10,000 classes on two workers of 3 GB: seconds, memory per worker, accuracy, cost, and the digests of runs
-on other numbers of workers and after kills.
+on other numbers of workers; `kills` does the same after kills.
 
-    python tests/bench/many_classes.py FOLDER [--classes 10000] [--rows 100] [--features 512] [--workers 2 1 4]
+    python -m tests.bench.many_classes FOLDER [--classes 10000] [--rows 100] [--features 512] [--workers 2 1 4]
 
 Classes are planted in groups of groups, with more noise than lies between neighbours. Exit 1 when a worker went over
 the plan's bound, or when digests differ.
@@ -12,7 +12,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -28,6 +30,7 @@ path = "many.zarr"
 """
 TREES = {
     "kmeans": 'kind = "kmeans-tree"',
+    "kmeans-3": 'kind = "kmeans-tree"\ndepth = 3',
     "label": 'kind = "label-tree"\nspeedup = 20',
 }
 SPREAD = (1.0, 0.6, 0.35)  # of groups, of groups within them, of classes within these: deviations of each coordinate
@@ -62,10 +65,15 @@ def run(folder: Path, name: str, workers: int, memory: str) -> dict[str, dict[st
     return dict(json.loads((folder / "runs" / name / "metrics.json").read_text())["models"])
 
 
-def digests(folder: Path, name: str) -> dict[str, str]:
-    """Of every model of a run."""
+def headers(folder: Path, name: str, trees: Iterable[str] = TREES) -> dict[str, dict[str, Any]]:
+    """model.json of every model of a run."""
     models = folder / "runs" / name / "models"
-    return {tree: json.loads((models / tree / "model.json").read_text())["digest"] for tree in TREES}
+    return {tree: json.loads((models / tree / "model.json").read_text()) for tree in trees}
+
+
+def digests(folder: Path, name: str, trees: Iterable[str] = TREES) -> dict[str, str]:
+    """Of every model of a run."""
+    return {tree: str(header["digest"]) for tree, header in headers(folder, name, trees).items()}
 
 
 def main() -> None:

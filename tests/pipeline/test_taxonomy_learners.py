@@ -15,9 +15,9 @@ import pytest
 from pipeline.config import load_config
 from pipeline.dataset import Dataset
 from pipeline.notes import learner_notes
-from pipeline.oracles import FileCheckpoint
 from pipeline.plan import Plan, make_plan
 from pipeline.store import MANIFEST, RunFolder, file_digest, read_json, read_sealed
+from tasks.fit.checkpoint import FileCheckpoint
 from tasks.models.folder import load_model, verify_model
 from tasks.models.linear import LinearModel
 from tasks.trees.tree import LabelTree

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from pipeline.config import RunConfig, TraceNorm
-from pipeline.oracles import keep
 from pipeline.stages.trace import alike, findings_of, rows_of
 from pipeline.systems import twins_of
 from pipeline.trace_choice import SAMPLED_ROWS, PairChoice, stride_of, with_errors
 from pipeline.trace_oracle import PoolRisk
 from pipeline.trace_pairs import PairStore
 from pipeline.trace_path import PathState, TracePath, load_state, save_state
+from tasks.fit.checkpoint import keep
 from tasks.trace.point import Basis, Group, Point
 from tasks.trace.solution import Certificate, Factors, Penalty, Solution
 from tests.naive import report as naive
