@@ -24,12 +24,12 @@ from tasks.fit.problem import SgdProblem, StepTrial
 from tasks.fit.scorer import Parameters
 from tasks.io import Block
 from tasks.rows.base import Array
-from tasks.trees.confusion import Confusion, Counts
-from tasks.trees.joint import layout_of
-from tasks.trees.joint_blocks import Active, Joint, active_block, joint_sgd, joint_step
-from tasks.trees.joint_kernels import Layout
+from tasks.trees.bengio.confusion import Confusion, Counts
+from tasks.trees.bengio.joint import layout_of
+from tasks.trees.bengio.joint_blocks import Active, Joint, active_block, joint_sgd, joint_step
+from tasks.trees.bengio.joint_kernels import Layout
+from tasks.trees.bengio.skeleton import Parting, part_node, skeleton
 from tasks.trees.params import LabelTreeParams
-from tasks.trees.skeleton import Parting, part_node, skeleton
 from tasks.trees.taxonomy_tree import TaxonomyTree
 
 CONFUSION = "confusion.npz"

@@ -34,10 +34,10 @@ from tasks.trees.blocks import (
     node_step,
     tree_likelihoods,
 )
+from tasks.trees.kmeans.sharpness import sharpened
 from tasks.trees.label_tree import Grown, grow_node
 from tasks.trees.local import Balance, tree_of
 from tasks.trees.place import Ground, Summary, classes_at, finished, read_grown, write_done
-from tasks.trees.sharpness import sharpened
 from tasks.trees.tree import LabelTree, Path
 
 Log = Callable[[str], None]

@@ -31,7 +31,7 @@ from tasks.models.folder import SavedModel, load_model
 from tasks.models.hashed import HashedModel
 from tasks.rows import Rows
 from tasks.rows.base import Array
-from tasks.trees.forest import Forest
+from tasks.trees.kmeans.forest import Forest
 from tasks.trees.measures import unreachable
 from tasks.trees.tree import LabelTree
 

@@ -38,11 +38,11 @@ from tasks.io import read_labels
 from tasks.rows.base import Array
 from tasks.sums import FAN_IN
 from tasks.taxonomy import Taxonomy
+from tasks.trees.bengio.confusion import Confusion, affinity_of, confusion_block
+from tasks.trees.bengio.joint_blocks import Joint, whole
+from tasks.trees.bengio.joint_model import children_met, joint_model, node_paths
+from tasks.trees.bengio.judged import Judged, judge_block, judged_by_depth, node_records, scales_by_depth
 from tasks.trees.blocks import block_row_bytes
-from tasks.trees.confusion import Confusion, affinity_of, confusion_block
-from tasks.trees.joint_blocks import Joint, whole
-from tasks.trees.joint_model import children_met, joint_model, node_paths
-from tasks.trees.judged import Judged, judge_block, judged_by_depth, node_records, scales_by_depth
 from tasks.trees.local import Balance, node_name
 from tasks.trees.params import LabelTreeParams
 from tasks.trees.taxonomy_tree import TaxonomyTree

@@ -29,8 +29,8 @@ from tasks.digest import digest_text
 from tasks.io import Block
 from tasks.seeds import stream
 from tasks.sums import FAN_IN
-from tasks.trees.forest import Forest
-from tasks.trees.kmeans_params import KMeansTreeParams
+from tasks.trees.kmeans.forest import Forest
+from tasks.trees.kmeans.params import KMeansTreeParams
 from tasks.trees.measures import unreachable
 from tasks.trees.params import LabelTreeParams, TreeParams
 from tasks.trees.place import Ground, write_whole

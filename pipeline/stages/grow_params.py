@@ -6,7 +6,7 @@ from dataclasses import fields
 
 from pipeline.config import KMeansTree, LabelTree, TreeLearner
 from pipeline.dataset import Dataset
-from tasks.trees.kmeans_params import KMeansTreeParams
+from tasks.trees.kmeans.params import KMeansTreeParams
 from tasks.trees.local import judges_per_class
 from tasks.trees.params import LabelTreeParams, TreeParams, TreeShape
 from tasks.trees.shape import proposed

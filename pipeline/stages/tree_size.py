@@ -9,7 +9,7 @@ from typing import Any
 from pipeline.config import KMeansTree, LabelTree
 from pipeline.stage import Facts
 from tasks.trees.balance import WIDEST
-from tasks.trees.kmeans_params import KMeansTreeParams
+from tasks.trees.kmeans.params import KMeansTreeParams
 from tasks.trees.params import LabelTreeParams, TreeParams
 from tasks.trees.weights import entry_dtype
 

@@ -18,7 +18,7 @@ MODELS = {
     "label-tree": "tasks.trees.tree:LabelTree",
     "bengio-tree": "tasks.trees.tree:LabelTree",
     "kmeans-tree": "tasks.trees.tree:LabelTree",
-    "kmeans-forest": "tasks.trees.forest:Forest",
+    "kmeans-forest": "tasks.trees.kmeans.forest:Forest",
     "tree-svm": "tasks.trees.tree:LabelTree",
 }
 ENCODERS = {

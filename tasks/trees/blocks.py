@@ -20,6 +20,8 @@ from tasks.losses.child_softmax import child_of
 from tasks.rows.base import Array, Rows
 from tasks.sums import FieldSums
 from tasks.trees.gather import gather
+from tasks.trees.kmeans.node_fit import plain_rows, sum_likelihoods
+from tasks.trees.kmeans.sharpness import TRIED, likelihoods_of
 from tasks.trees.label_tree import grow_node
 from tasks.trees.local import (
     Labelled,
@@ -33,7 +35,6 @@ from tasks.trees.local import (
     node_problem,
     sent_down,
 )
-from tasks.trees.node_fit import plain_rows, sum_likelihoods
 from tasks.trees.params import TreeParams
 from tasks.trees.place import (
     PARTS,
@@ -49,7 +50,6 @@ from tasks.trees.place import (
     write_done,
     write_piece,
 )
-from tasks.trees.sharpness import TRIED, likelihoods_of
 from tasks.trees.tree import LabelTree, Path, Split
 
 # ---- nodes that are trained whole --------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import numpy as np
 
 from tasks.models.errors import ModelFormat
 from tasks.rows.base import Array
-from tasks.trees.links import LINKS
+from tasks.trees.prediction.links import LINKS
 
 if TYPE_CHECKING:
     from tasks.trees.tree import LabelTree

@@ -12,8 +12,8 @@ from tasks.fit.fit import FitResult
 from tasks.rows.base import Array
 from tasks.seeds import stream
 from tasks.trees.balance import balanced_groups
-from tasks.trees.kmeans_params import KMeansTreeParams
-from tasks.trees.kmeans_tree import grow_clusters
+from tasks.trees.kmeans.grow import grow_clusters
+from tasks.trees.kmeans.params import KMeansTreeParams
 from tasks.trees.node import Grown, Node, grown_of
 from tasks.trees.params import LabelTreeParams, TreeParams
 from tasks.trees.partition import Partition, accuracy_constrained, efficiency_constrained, spend_rest

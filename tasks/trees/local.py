@@ -17,14 +17,14 @@ from tasks.losses.child_softmax import child_of
 from tasks.models.slices import slices
 from tasks.rows.base import Array, Rows
 from tasks.rows.csr import Csr
-from tasks.trees.kmeans_params import KMeansTreeParams
+from tasks.trees.kmeans.node_fit import fit_whole, plain_rows, sum_likelihoods
+from tasks.trees.kmeans.params import KMeansTreeParams
+from tasks.trees.kmeans.reach import reached
+from tasks.trees.kmeans.sharpness import likelihoods_of, sharpened
 from tasks.trees.label_tree import Grown, grow_node
 from tasks.trees.node import LIKELIHOODS
-from tasks.trees.node_fit import fit_whole, plain_rows, sum_likelihoods
 from tasks.trees.params import LabelTreeParams, TreeParams
-from tasks.trees.reach import reached
 from tasks.trees.scale import held_likelihoods, scales_of
-from tasks.trees.sharpness import likelihoods_of, sharpened
 from tasks.trees.tree import LabelTree, Path, Split, assemble, node_scores
 from tasks.trees.weights import active_features, narrowed
 

@@ -12,7 +12,7 @@ from tasks.losses.base import Loss
 from tasks.losses.overlap_hinge import OverlapHinge
 from tasks.rows.base import Array, Rows
 from tasks.trees.balance import ClassSums, class_sums
-from tasks.trees.links import SOFTMAX
+from tasks.trees.prediction.links import SOFTMAX
 from tasks.trees.tree import LEARNT, Path
 
 SLACK, WIDE_SLACK = 1.3, 2.0  # the ambiguity by default, times that of even, disjoint children

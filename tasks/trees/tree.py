@@ -15,11 +15,11 @@ from tasks.models.flat import PROBABILISTIC
 from tasks.models.slices import check_width
 from tasks.rows.base import Array, Rows
 from tasks.trees.checks import check_tree
-from tasks.trees.links import LINKS, SOFTMAX, link_children, room_for
-from tasks.trees.naming import Holders, holders_of
-from tasks.trees.ranking import likelihoods_by_sharpness, rank_by_search, rank_by_walk, rank_leaf
-from tasks.trees.rounds import COLUMNS, ENTRIES, MATRICES, Nodes
-from tasks.trees.search import Shape
+from tasks.trees.prediction.links import LINKS, SOFTMAX, link_children, room_for
+from tasks.trees.prediction.naming import Holders, holders_of
+from tasks.trees.prediction.ranking import likelihoods_by_sharpness, rank_by_search, rank_by_walk, rank_leaf
+from tasks.trees.prediction.rounds import COLUMNS, ENTRIES, MATRICES, Nodes
+from tasks.trees.prediction.search import Shape
 from tasks.trees.weights import (
     ActiveWeights,
     AnyWeights,

@@ -39,7 +39,7 @@ from tasks.io import read_column, read_rows
 from tasks.models.base import Ranking
 from tasks.models.folder import load_model
 from tasks.rows import Csr, Dense, Rows
-from tasks.trees.kmeans_params import KMeansTreeParams
+from tasks.trees.kmeans.params import KMeansTreeParams
 from tasks.trees.local import Labelled, grow_rows
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -123,7 +123,7 @@ def test_the_config_defaults_are_those_of_the_learners() -> None:
     from pipeline.config import KMeansTree, OneVsRest, PqEncoding, Section
     from tasks.fit.sgd import SgdParams
     from tasks.quantize.pq import PqParams
-    from tasks.trees.kmeans_params import KMeansTreeParams
+    from tasks.trees.kmeans.params import KMeansTreeParams
     from tasks.trees.params import LabelTreeParams
 
     pairs: tuple[tuple[type[Section], object], ...] = (

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tasks.rows.base import Array
-from tasks.trees.confusion import Confusion, Counts, affinity_of, confusion_of
+from tasks.trees.bengio.confusion import Confusion, Counts, affinity_of, confusion_of
 from tests.naive import bengio as naive
 
 N_CLASSES = 7

@@ -12,7 +12,7 @@ import pytest
 from tasks.models.errors import ColumnMismatch, ModelFormat
 from tasks.models.folder import load_model, save_model, verify_model
 from tasks.rows import Dense
-from tasks.trees.forest import Forest
+from tasks.trees.kmeans.forest import Forest
 from tests.naive.tree_search import mean_of_trees
 from tests.tasks.model_samples import class_table
 from tests.tasks.tree_samples import Drawn, random_rows, random_tree

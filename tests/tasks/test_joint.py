@@ -18,12 +18,12 @@ from tasks.fit.sgd import Fused, ScaledParameters, SgdParams, descend
 from tasks.fit.step_trial import objective
 from tasks.rows import Csr, Dense, Rows
 from tasks.rows.base import Array
-from tasks.trees import joint
-from tasks.trees.joint import JointScorer, layout_of, tree_hinge
-from tasks.trees.joint_blocks import active_of, bold
-from tasks.trees.joint_model import children_met, joint_model
+from tasks.trees.bengio import joint
+from tasks.trees.bengio.joint import JointScorer, layout_of, tree_hinge
+from tasks.trees.bengio.joint_blocks import active_of, bold
+from tasks.trees.bengio.joint_model import children_met, joint_model
+from tasks.trees.bengio.skeleton import skeleton
 from tasks.trees.params import LabelTreeParams
-from tasks.trees.skeleton import skeleton
 from tasks.trees.taxonomy_tree import TaxonomyTree
 from tests.bodies import BODIES, csr_of
 from tests.naive import bengio as naive

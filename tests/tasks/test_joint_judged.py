@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 from tasks.metrics.hierarchy import LocalMeasures
 from tasks.rows import Dense
-from tasks.trees.judged import (
+from tasks.trees.bengio.judged import (
     Judged,
     judge_paths,
     judge_rows,

@@ -12,13 +12,13 @@ from tasks.rows import Csr, Dense, OneHot, Rows
 from tasks.rows.base import Array
 from tasks.seeds import stream
 from tasks.sums import tree_sum
-from tasks.trees import spherical
-from tasks.trees.kmeans_params import VISITED, KMeansTreeParams, proposed
+from tasks.trees.kmeans import spherical
+from tasks.trees.kmeans.params import VISITED, KMeansTreeParams, proposed
+from tasks.trees.kmeans.reach import best_children
+from tasks.trees.kmeans.spherical import SparseClassSums, class_sums_of, spherical_groups
 from tasks.trees.local import Labelled, LocalNode, columns_of, grow_rows, sent_down
 from tasks.trees.params import TreeShape
-from tasks.trees.reach import best_children
 from tasks.trees.scale import SCALES, best_scale
-from tasks.trees.spherical import SparseClassSums, class_sums_of, spherical_groups
 from tasks.trees.tree import LabelTree, Split
 from tests.bodies import csr_of, sparse_values
 from tests.naive import kmeans_tree as naive

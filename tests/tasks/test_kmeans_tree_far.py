@@ -7,7 +7,7 @@ import pytest
 
 from tasks.fit.softmax_newton import Frame, fit_softmax, frame_of, spread_of
 from tasks.rows import Dense
-from tasks.trees.kmeans_params import KMeansTreeParams
+from tasks.trees.kmeans.params import KMeansTreeParams
 from tasks.trees.local import Labelled, grow_rows
 from tests.tasks.test_label_tree import clouds
 

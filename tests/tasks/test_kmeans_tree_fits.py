@@ -13,8 +13,8 @@ from tasks.fit.prune import prune
 from tasks.fit.softmax_newton import fit_softmax
 from tasks.losses.child_softmax import ChildSoftmax, child_of
 from tasks.rows import Dense, PqCodes
-from tasks.trees.kmeans_params import KMeansTreeParams
-from tasks.trees.node_fit import add_likelihoods, fit_whole, sum_likelihoods
+from tasks.trees.kmeans.node_fit import add_likelihoods, fit_whole, sum_likelihoods
+from tasks.trees.kmeans.params import KMeansTreeParams
 from tests.bodies import csr_of, random_codes, sparse_values
 from tests.naive import kmeans_tree as naive
 from tests.naive.losses import derivative

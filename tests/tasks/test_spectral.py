@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 from tasks.rows.base import Array
 from tasks.seeds import stream
-from tasks.trees.spectral import SMOOTHING, by_lowest, embedding, kmeans, spectral_groups
+from tasks.trees.bengio.spectral import SMOOTHING, by_lowest, embedding, kmeans, spectral_groups
 from tests.strategies import seeds
 
 

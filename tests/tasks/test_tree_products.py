@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from tasks.rows import Csr, Dense
-from tasks.trees import products, ranking
-from tasks.trees.dense_products import CHUNK, COMPILED
-from tasks.trees.products import scorer_of
-from tasks.trees.rounds import COLUMNS, MATRICES, Round, round_of
+from tasks.trees.prediction import products, ranking
+from tasks.trees.prediction.dense_products import CHUNK, COMPILED
+from tasks.trees.prediction.products import scorer_of
+from tasks.trees.prediction.rounds import COLUMNS, MATRICES, Round, round_of
 from tasks.trees.tree import LabelTree, Path, Split, assemble
 from tasks.trees.weights import ActiveWeights, AnyWeights, SparseWeights
 from tests.bodies import csr_of

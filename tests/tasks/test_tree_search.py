@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.rows import Dense
-from tasks.trees.links import LINKS, REACH, SIGMOID, SOFTMAX, TRUST, link_children, room_for
-from tasks.trees.naming import UNHEARD
+from tasks.trees.prediction.links import LINKS, REACH, SIGMOID, SOFTMAX, TRUST, link_children, room_for
+from tasks.trees.prediction.naming import UNHEARD
 from tasks.trees.tree import LabelTree, Split, assemble
 from tasks.trees.weights import node_scores
 from tests.naive import tree_search as naive

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tasks.rows import Dense
-from tasks.trees.kmeans_params import KMeansTreeParams
+from tasks.trees.kmeans.params import KMeansTreeParams
+from tasks.trees.kmeans.sharpness import BEAM, TRIED, likelihoods_of, sharpened
 from tasks.trees.local import grow_rows
-from tasks.trees.sharpness import BEAM, TRIED, likelihoods_of, sharpened
 from tests.tasks.test_label_tree import clouds
 
 

@@ -9,12 +9,12 @@ import numpy as np
 from tasks.models.base import Probabilities, Ranking
 from tasks.rows import Csr, Dense, OneHot, Rows
 from tasks.rows.base import Array
-from tasks.trees.links import room_for
-from tasks.trees.naming import NO_CLASS, UNHEARD, Holders, Named, name_classes, tally_of
-from tasks.trees.products import scorer_of
-from tasks.trees.rounds import MATRICES, Nodes, Round, round_of
-from tasks.trees.search import Search, Shape, begin, expand, places_of
-from tasks.trees.walk import Answers, descend
+from tasks.trees.prediction.links import room_for
+from tasks.trees.prediction.naming import NO_CLASS, UNHEARD, Holders, Named, name_classes, tally_of
+from tasks.trees.prediction.products import scorer_of
+from tasks.trees.prediction.rounds import MATRICES, Nodes, Round, round_of
+from tasks.trees.prediction.search import Search, Shape, begin, expand, places_of
+from tasks.trees.prediction.walk import Answers, descend
 
 MOST_ROWS = 1 << 14  # of a slice: enough that every node of a wide tree has some
 CELLS = 1 << 22  # numbers of a slice held at once at most: scores (16 MB), probabilities (32 MB), decoded rows (16 MB)

@@ -16,8 +16,8 @@ from tasks.fit.targets import Targets
 from tasks.io import Block, read_rows
 from tasks.rows import Csr, Rows
 from tasks.rows.base import Array
-from tasks.trees.joint import JointScorer, tree_hinge
-from tasks.trees.joint_kernels import Layout
+from tasks.trees.bengio.joint import JointScorer, tree_hinge
+from tasks.trees.bengio.joint_kernels import Layout
 
 TELLING = 0.02  # of the objective of scores that are all 0, which is 1
 USUAL = 0.5  # step of one row times its squared norm: what the trials of four sets of rows come to

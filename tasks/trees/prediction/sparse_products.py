@@ -15,8 +15,8 @@ from tasks.quantize.products import COMPILED
 from tasks.quantize.tables import address
 from tasks.quantize.vectors import LANES
 from tasks.rows.base import Array
-from tasks.trees.rounds import ENTRIES, MATRICES, Nodes, Round
-from tasks.trees.vectors import MOST_GATHERED, gather1, gather2, gather3, gather4
+from tasks.trees.prediction.rounds import ENTRIES, MATRICES, Nodes, Round
+from tasks.trees.prediction.vectors import MOST_GATHERED, gather1, gather2, gather3, gather4
 
 SEARCH_STEP = 2  # a step of looking a feature up by bisection costs this many times what noting one in the table does
 

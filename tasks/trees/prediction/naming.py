@@ -8,7 +8,7 @@ import numba
 import numpy as np
 
 from tasks.rows.base import Array
-from tasks.trees.search import Search, Shape
+from tasks.trees.prediction.search import Search, Shape
 
 NO_CLASS = -1
 LEAST_NORM = 1e-300  # of values that are all 0

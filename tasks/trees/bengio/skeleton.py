@@ -10,8 +10,8 @@ from scipy.sparse import csr_array
 
 from tasks.rows.base import Array
 from tasks.seeds import stream
+from tasks.trees.bengio.spectral import spectral_groups
 from tasks.trees.params import LabelTreeParams
-from tasks.trees.spectral import spectral_groups
 from tasks.trees.taxonomy_tree import TaxonomyTree
 from tasks.trees.tree import NONE
 

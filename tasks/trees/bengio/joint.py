@@ -18,7 +18,7 @@ from tasks.losses.base import Loss
 from tasks.losses.tree_hinge import TreeHinge
 from tasks.rows import Csr, Dense
 from tasks.rows.base import Array, Rows
-from tasks.trees.joint_kernels import Layout, dense_losses, dense_steps, sparse_losses, sparse_steps
+from tasks.trees.bengio.joint_kernels import Layout, dense_losses, dense_steps, sparse_losses, sparse_steps
 from tasks.trees.taxonomy_tree import TaxonomyTree
 from tasks.trees.weights import narrowed
 

@@ -19,8 +19,8 @@ import numba
 import numpy as np
 
 from tasks.rows.base import Array
-from tasks.trees.links import Room, link_children
-from tasks.trees.rounds import Round
+from tasks.trees.prediction.links import Room, link_children
+from tasks.trees.prediction.rounds import Round
 
 NO_NODE = -1
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from tasks.fit.scorer import Parameters
 from tasks.rows.base import Array
-from tasks.trees.joint import JointScorer
+from tasks.trees.bengio.joint import JointScorer
 from tasks.trees.taxonomy_tree import TaxonomyTree
 from tasks.trees.tree import BENGIO, LabelTree, Path, Split, assemble
 from tasks.trees.weights import ActiveWeights

@@ -12,8 +12,8 @@ from tasks.quantize.products import COMPILED
 from tasks.quantize.tables import address
 from tasks.quantize.vectors import LANES
 from tasks.rows.base import Array
-from tasks.trees.rounds import Nodes, Round
-from tasks.trees.vectors import (
+from tasks.trees.prediction.rounds import Nodes, Round
+from tasks.trees.prediction.vectors import (
     MOST_VECTORS,
     TILE,
     multiply_row1,

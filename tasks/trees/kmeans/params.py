@@ -10,9 +10,9 @@ from tasks.errors import ParamError
 from tasks.losses.base import Loss
 from tasks.losses.child_softmax import ChildSoftmax
 from tasks.rows.base import Array, Rows
-from tasks.trees.links import REACH
+from tasks.trees.kmeans.spherical import AnyClassSums, class_sums_of
 from tasks.trees.params import FEW_CLASSES, FEW_JUDGES, Kind, NodeFits, TreeShape, check_shape, in_shape, is_whole
-from tasks.trees.spherical import AnyClassSums, class_sums_of
+from tasks.trees.prediction.links import REACH
 from tasks.trees.tree import KMEANS, Path
 
 VISITED = 2.2  # nodes of a depth that a search opens on average, seen on sets from easy to hard: between 1.3 and 3

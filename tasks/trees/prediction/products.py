@@ -12,9 +12,9 @@ import numpy as np
 
 from tasks.rows import Csr, Dense, Rows
 from tasks.rows.base import Array
-from tasks.trees.dense_products import score_dense
-from tasks.trees.rounds import MATRICES, Nodes, Round
-from tasks.trees.sparse_products import Entries, score_sparse
+from tasks.trees.prediction.dense_products import score_dense
+from tasks.trees.prediction.rounds import MATRICES, Nodes, Round
+from tasks.trees.prediction.sparse_products import Entries, score_sparse
 
 WIDEST_TABLE = 1 << 23  # features up to which places are looked up in a table (32 MB) and not searched for
 

@@ -17,7 +17,7 @@ from tasks.rows.base import Array, Rows
 from tasks.rows.csr import Csr
 from tasks.rows.onehot import OneHot
 from tasks.seeds import stream
-from tasks.trees.kmeans_params import KMeansTreeParams
+from tasks.trees.kmeans.params import KMeansTreeParams
 from tasks.trees.weights import node_scores
 
 SOFTMAX_PENALTY, HINGE_PENALTY = 0.2, 1.0  # regularization "auto" is this times |x|^2 / n_rows

@@ -8,8 +8,8 @@ import numba
 import numpy as np
 
 from tasks.rows.base import Array
-from tasks.trees.rounds import Round
-from tasks.trees.search import Shape
+from tasks.trees.prediction.rounds import Round
+from tasks.trees.prediction.search import Shape
 
 
 class Answers(NamedTuple):

@@ -16,9 +16,9 @@ from tasks.rows.base import Array
 from tasks.rows.csr import Csr
 from tasks.seeds import stream
 from tasks.trees.balance import balanced_groups
-from tasks.trees.kmeans_params import KMeansTreeParams
+from tasks.trees.kmeans.params import KMeansTreeParams
+from tasks.trees.kmeans.spherical import spherical_groups
 from tasks.trees.node import Grown, Node, grown_of
-from tasks.trees.spherical import spherical_groups
 from tasks.trees.tree import Path
 
 
