@@ -16,7 +16,7 @@ from tasks.fit.checkpoint import FileCheckpoint
 from tasks.fit.fit import FitResult, fit
 from tasks.fit.problem import SgdProblem, StepTrial
 from tasks.fit.scorer import Parameters
-from tasks.io import Block, facts_of
+from tasks.io import Block, facts_of, nonzeros_of
 from tasks.rows.base import Array
 from tasks.trees.blocks import (
     NodeTask,
@@ -38,6 +38,7 @@ from tasks.trees.kmeans.sharpness import sharpened
 from tasks.trees.label_tree import Grown, grow_node
 from tasks.trees.local import Balance, tree_of
 from tasks.trees.place import Ground, Summary, classes_at, finished, read_grown, write_done
+from tasks.trees.spherical import kept_columns
 from tasks.trees.tree import LabelTree, Path
 
 Log = Callable[[str], None]
@@ -104,8 +105,11 @@ class PoolNode:
 
     def centroids(self) -> Any:
         """See `Node.centroids`."""
-        sums = self.pool.sum(node_centroids, self.field.train_parts(), self.node, name=f"centroids_{self.label}")
-        return sums.means()
+        store = self.node.ground.rows
+        entries = sum(nonzeros_of(store)) if facts_of(store).body == "csr" else 0
+        width = kept_columns(self.n_features, self.classes.size, entries)
+        parts = self.field.train_parts()
+        return self.pool.sum(node_centroids, parts, self.node, width, name=f"centroids_{self.label}").means()
 
     def likelihoods(self, weights: Parameters, children: Array, scales: Array) -> Array:
         """See `Node.likelihoods`."""

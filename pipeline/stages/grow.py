@@ -56,7 +56,7 @@ class GrowStage(TrainStage):
     chain: tuple[str, ...]
     n_features: int
     twins: tuple[str, ...] = ()  # other learners of the config with the same tree: whoever is first grows it
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
 
     @classmethod
     def of(cls, learner: GrownSection, facts: Facts, chain: tuple[str, ...] = (), twins: tuple[str, ...] = ()) -> Self:

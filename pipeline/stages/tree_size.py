@@ -11,6 +11,7 @@ from pipeline.stage import Facts
 from tasks.trees.balance import WIDEST
 from tasks.trees.kmeans.params import KMeansTreeParams
 from tasks.trees.params import LabelTreeParams, TreeParams
+from tasks.trees.spherical import ENTRY_BYTES, kept_columns
 from tasks.trees.weights import entry_dtype
 
 UNEVEN = {"kmeans": 3, "random": 4}  # a node's classes and rows at most, times those of an even tree: seen up to 1.9
@@ -94,7 +95,12 @@ class TreeSize(ABC):
         """The largest sum over classes of a node that is trained by blocks: centroids, or rows by child and class."""
         if not self.blocks_bytes(row_bytes):
             return 0
-        return 8 * self.n_classes * max(self.widest_children(), min(self.n_features, WIDEST))
+        routed = 8 * self.n_classes * self.widest_children()
+        if not self.nonzeros:
+            return max(routed, 8 * self.n_classes * min(self.n_features, WIDEST))
+        entries = self.n_train * self.nonzeros
+        width = kept_columns(self.n_features, self.n_classes, entries)
+        return max(routed, ENTRY_BYTES * min(entries, self.n_classes * width))
 
     def _most(self, depth: int) -> float:
         """The share of all classes that the largest node at a depth has."""

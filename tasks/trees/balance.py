@@ -90,7 +90,7 @@ def balanced_groups(points: Array, n_groups: int, rng: np.random.Generator) -> A
     groups = np.zeros(len(points), np.int64)
     for _ in range(ITERATIONS):
         before = groups
-        groups = _assign(_squared_distances(points, squares, centres))
+        groups = assigned(_squared_distances(points, squares, centres))
         if (groups == before).all():
             break
         for g in range(n_groups):
@@ -120,7 +120,7 @@ def _squared_distances(points: Array, squares: Array, centres: Array) -> Array:
     return np.maximum(distances, 0.0, out=distances)
 
 
-def _assign(distances: Array) -> Array:
+def assigned(distances: Array) -> Array:
     """Each point to its nearest group that has room; groups that would stay empty are filled first come."""
     two = np.partition(distances, 1, axis=1)[:, :2] if distances.shape[1] > 2 else np.sort(distances, axis=1)
     order = np.argsort(two[:, 0] - two[:, -1], kind="stable")

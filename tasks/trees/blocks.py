@@ -50,6 +50,7 @@ from tasks.trees.place import (
     write_done,
     write_piece,
 )
+from tasks.trees.spherical import class_sums_of
 from tasks.trees.tree import LabelTree, Path, Split
 
 # ---- nodes that are trained whole --------------------------------------------------------------------------------
@@ -188,13 +189,13 @@ def node_class_counts(part: Partition, node: WideNode) -> Array:
     return np.asarray(over(part, one))
 
 
-def node_centroids(part: Partition, node: WideNode) -> Any:
-    """Sums of training rows by class."""
+def node_centroids(part: Partition, node: WideNode, width: int) -> Any:
+    """Sums of training rows by class; width: see `spherical.class_sums_of`."""
     n_classes = classes_at(node.ground, node.path).size
 
     def one(block: Block) -> Any:
         offset, column = node.own(TRAIN, block)
-        return node.ground.params.class_sums(read_rows(block).take(offset), column, n_classes, node.ground.seed)
+        return class_sums_of(read_rows(block).take(offset), column, n_classes, node.ground.seed, width)
 
     return over(part, one)
 

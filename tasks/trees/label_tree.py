@@ -11,12 +11,12 @@ import numpy as np
 from tasks.fit.fit import FitResult
 from tasks.rows.base import Array
 from tasks.seeds import stream
-from tasks.trees.balance import balanced_groups
 from tasks.trees.kmeans.grow import grow_clusters
 from tasks.trees.kmeans.params import KMeansTreeParams
 from tasks.trees.node import Grown, Node, grown_of
 from tasks.trees.params import LabelTreeParams, TreeParams
 from tasks.trees.partition import Partition, accuracy_constrained, efficiency_constrained, spend_rest
+from tasks.trees.spherical import clusters
 from tasks.trees.tree import Path
 
 __all__ = ["Grown", "Node", "first_partition", "grow_node", "improve"]
@@ -61,7 +61,7 @@ def first_partition(node: Node, params: LabelTreeParams, seed: int, path: Path) 
     assert params.branching is not None
     rng = stream(seed, "label-tree", *path)
     if params.initialisation == "kmeans":
-        groups = balanced_groups(node.centroids(), params.branching, rng)
+        groups = clusters(node.centroids(), params.branching, rng)
         return np.equal(groups, np.arange(params.branching)[:, None])
     children = np.zeros((params.branching, node.classes.size), bool)
     children[np.arange(params.branching), rng.permutation(node.classes.size)[: params.branching]] = True

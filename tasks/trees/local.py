@@ -25,6 +25,7 @@ from tasks.trees.label_tree import Grown, grow_node
 from tasks.trees.node import LIKELIHOODS
 from tasks.trees.params import LabelTreeParams, TreeParams
 from tasks.trees.scale import held_likelihoods, scales_of
+from tasks.trees.spherical import class_sums_of
 from tasks.trees.tree import LabelTree, Path, Split, assemble, node_scores
 from tasks.trees.weights import active_features, narrowed
 
@@ -113,7 +114,7 @@ class LocalNode:
 
     def centroids(self) -> Any:
         """See `Node.centroids`."""
-        return self.params.class_sums(self.rows, self.columns, self.classes.size, self.seed).means()
+        return class_sums_of(self.rows, self.columns, self.classes.size, self.seed).means()
 
 
 def judged_likelihoods(

@@ -43,7 +43,7 @@ class Node(Protocol):
         ...
 
     def centroids(self) -> Any:
-        """(K, width): mean training row of each class, as of the parameters' `class_sums`; zeros for one without."""
+        """(K, width): mean training row of each class, as of `class_sums_of`; zeros for one without."""
         ...
 
     def likelihoods(self, weights: Parameters, children: Array, scales: Array) -> Array:

@@ -10,8 +10,7 @@ from tasks.errors import ParamError
 from tasks.fit.sgd import AUTO, SgdParams
 from tasks.losses.base import Loss
 from tasks.losses.overlap_hinge import OverlapHinge
-from tasks.rows.base import Array, Rows
-from tasks.trees.balance import ClassSums, class_sums
+from tasks.rows.base import Array
 from tasks.trees.prediction.links import SOFTMAX
 from tasks.trees.tree import LEARNT, Path
 
@@ -53,10 +52,6 @@ class TreeParams(Protocol):
 
     def loss_of(self, children: Array, depth: int) -> Loss:
         """What a node at `depth` makes small for a partition (Q, K) bool; labels are class columns."""
-        ...
-
-    def class_sums(self, rows: Rows, columns: Array, n_classes: int, seed: int) -> Any:
-        """Sums of rows by class column >= 0, which add, and whose `means()` are a node's centroids."""
         ...
 
     def asked(self) -> dict[str, Any]:
@@ -190,10 +185,6 @@ class LabelTreeParams(NodeFits):
     def loss_of(self, children: Array, depth: int) -> Loss:  # noqa: ARG002 - one loss for all depths
         """OP2's."""
         return OverlapHinge(children)
-
-    def class_sums(self, rows: Rows, columns: Array, n_classes: int, seed: int) -> ClassSums:
-        """See `balance.class_sums`."""
-        return class_sums(rows, columns, n_classes, seed)
 
     def asked(self) -> dict[str, Any]:
         """See `TreeParams.asked`."""

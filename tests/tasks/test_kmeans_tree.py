@@ -1,26 +1,19 @@
-"""K-means trees grown in memory: clusters, rows that reach a node, scales, shapes, answers."""
+"""K-means trees grown in memory: rows that reach a node, scales, shapes, answers."""
 
 from __future__ import annotations
-
-from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from tasks.errors import ParamError
 from tasks.rows import Csr, Dense, OneHot, Rows
-from tasks.rows.base import Array
-from tasks.seeds import stream
-from tasks.sums import tree_sum
-from tasks.trees.kmeans import spherical
 from tasks.trees.kmeans.params import VISITED, KMeansTreeParams, proposed
 from tasks.trees.kmeans.reach import best_children
-from tasks.trees.kmeans.spherical import SparseClassSums, class_sums_of, spherical_groups
 from tasks.trees.local import Labelled, LocalNode, columns_of, grow_rows, sent_down
 from tasks.trees.params import TreeShape
 from tasks.trees.scale import SCALES, best_scale
 from tasks.trees.tree import LabelTree, Split
-from tests.bodies import csr_of, sparse_values
+from tests.bodies import csr_of
 from tests.naive import kmeans_tree as naive
 
 N_CLASSES = 30
@@ -123,57 +116,6 @@ def test_sent_down_is_sorted_and_takes_others_rows_along() -> None:
 def test_columns_of_nothing(labels: list[int]) -> None:
     found = columns_of(np.zeros(0, np.int32), np.array(labels, np.int32))
     assert found.tolist() == [-1] * len(labels)
-
-
-# ---- clusters ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_class_sums_add_up_to_directions(seed: int) -> None:
-    values = sparse_values(seed, 60, 9)
-    labels = np.random.default_rng(seed).integers(-1, 6, 60).astype(np.int32)
-    rows = csr_of(values.astype(np.float32))
-    cuts = [0, 25, 25, 60]
-    parts = [class_sums_of(rows.part(a, b), labels[a:b], 6, 0) for a, b in pairwise(cuts)]
-    total = tree_sum(parts)
-    assert isinstance(total, SparseClassSums)
-    np.testing.assert_allclose(total.means().to_array(), naive.directions(values, labels.tolist(), 6), atol=1e-6)
-    dense = class_sums_of(Dense(values), labels, 6, 0).means()
-    directions = dense / np.maximum(np.linalg.norm(dense, axis=1, keepdims=True), 1e-300)
-    np.testing.assert_allclose(directions, total.means().to_array(), atol=1e-6)
-
-
-def planted(n_groups: int, per_group: int, noise: int) -> tuple[Csr, Array]:
-    rng = np.random.default_rng(noise)
-    groups = rng.permutation(np.repeat(np.arange(n_groups), per_group))
-    values = np.zeros((groups.size, 10 * n_groups))
-    for point, group in zip(values, groups, strict=True):
-        point[10 * group + rng.integers(0, 10, 8)] = 1.0
-    return csr_of((values / np.linalg.norm(values, axis=1, keepdims=True)).astype(np.float32)), groups
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_clusters_are_even_and_find_what_was_planted(seed: int) -> None:
-    points, groups = planted(2, 9, seed)
-    found = spherical_groups(points, 2, stream(seed, "test"))
-    assert sorted(np.bincount(found).tolist()) == [9, 9]
-    assert len({(int(a), int(b)) for a, b in zip(groups, found, strict=True)}) == 2
-    uneven = spherical_groups(points, 4, stream(seed, "test"))
-    assert sorted(np.bincount(uneven).tolist()) == [4, 4, 5, 5]
-
-
-def test_very_many_columns_share_places(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spherical, "CENTRE_CELLS", 2 * 15)
-    points, groups = planted(2, 9, 5)
-    found = spherical_groups(points, 2, stream(1, "test"))
-    agreement = max(float((found == groups).mean()), float((found != groups).mean()))
-    assert sorted(np.bincount(found).tolist()) == [9, 9]
-    assert agreement > 0.8
-
-
-def test_points_without_anything_are_spread() -> None:
-    found = spherical_groups(csr_of(np.zeros((7, 3), np.float32)), 3, stream(0, "test"))
-    assert sorted(np.bincount(found).tolist()) == [2, 2, 3]
 
 
 # ---- scales and shapes ---------------------------------------------------------------------------------------------

@@ -13,12 +13,10 @@ from __future__ import annotations
 import numpy as np
 
 from tasks.rows.base import Array
-from tasks.rows.csr import Csr
 from tasks.seeds import stream
-from tasks.trees.balance import balanced_groups
 from tasks.trees.kmeans.params import KMeansTreeParams
-from tasks.trees.kmeans.spherical import spherical_groups
 from tasks.trees.node import Grown, Node, grown_of
+from tasks.trees.spherical import clusters
 from tasks.trees.tree import Path
 
 
@@ -36,6 +34,5 @@ def first_clusters(node: Node, params: KMeansTreeParams, seed: int, path: Path) 
     if params.kind_of(n_classes, len(path)) == "full":
         return np.eye(n_classes, dtype=bool)
     assert params.branching is not None
-    rng, points = stream(seed, params.kind, *path), node.centroids()
-    cluster = spherical_groups if isinstance(points, Csr) else balanced_groups
-    return np.equal(cluster(points, params.branching, rng), np.arange(params.branching)[:, None])
+    groups = clusters(node.centroids(), params.branching, stream(seed, params.kind, *path))
+    return np.equal(groups, np.arange(params.branching)[:, None])

@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Self
 from tasks.errors import ParamError
 from tasks.losses.base import Loss
 from tasks.losses.child_softmax import ChildSoftmax
-from tasks.rows.base import Array, Rows
-from tasks.trees.kmeans.spherical import AnyClassSums, class_sums_of
+from tasks.rows.base import Array
 from tasks.trees.params import FEW_CLASSES, FEW_JUDGES, Kind, NodeFits, TreeShape, check_shape, in_shape, is_whole
 from tasks.trees.prediction.links import REACH
 from tasks.trees.tree import KMEANS, Path
@@ -89,10 +88,6 @@ class KMeansTreeParams(NodeFits):
     def loss_of(self, children: Array, depth: int) -> Loss:
         """Softmax over the children; below the root with one more output, "none of these"."""
         return ChildSoftmax(children, depth > 0)
-
-    def class_sums(self, rows: Rows, columns: Array, n_classes: int, seed: int) -> AnyClassSums:
-        """See `spherical.class_sums_of`."""
-        return class_sums_of(rows, columns, n_classes, seed)
 
     def asked(self) -> dict[str, Any]:
         """See `TreeParams.asked`."""
