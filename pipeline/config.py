@@ -175,6 +175,8 @@ def _learner_disagreements(learner: Learner, columns: Mapping[str, str]) -> Iter
         given = [key for key in ("ambiguity", "ambiguity_of", "loss", "speedup") if getattr(learner, key) is not None]
         if len(given) > 1:
             yield f"train {learner.name!r}: {' and '.join(given)} are {len(given)} constraints: give one"
+    if isinstance(learner, KMeansTree) and None not in (learner.speedup, learner.branching, learner.depth):
+        yield f"train {learner.name!r}: speedup proposes what is not given of branching and depth: leave one out"
     if isinstance(learner, TraceNorm):
         yield from _path_disagreements(learner)
 

@@ -359,7 +359,8 @@ class ReportSection(Section):
     title: str = Field("", description="heading of the page; default: the run's name")
     worst_classes: int = Field(20, ge=0, description="rows of the per-class table")
     rows: list[Annotated[int, Field(ge=0)]] = Field(
-        [], description="test rows, by number, whose way down each tree is shown; default: two right, two wrong"
+        [],
+        description="test rows, by number in the source, whose way down trees is shown; default: two right, two wrong",
     )
 
 

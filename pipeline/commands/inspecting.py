@@ -33,7 +33,7 @@ from tasks.rows import Rows
 from tasks.rows.base import Array
 from tasks.trees.kmeans.forest import Forest
 from tasks.trees.measures import unreachable
-from tasks.trees.tree import LabelTree
+from tasks.trees.tree import GIVEN, LabelTree
 
 SAMPLE_ROWS, SAMPLE_BLOCKS = 1000, 16  # of the test rows, evenly spaced
 TEST = SPLITS.index("test")
@@ -190,7 +190,8 @@ def tree_text(tree: dict[str, Any]) -> str:
 
 def scores_text(found: dict[str, Any]) -> str:
     if not found["probabilistic"]:
-        return "margins"
+        wider = "; with a wider beam what its scales make of them, the more the likelier"
+        return "margins" + wider * ("tree" in found and found["kind"] != GIVEN)
     of_tree = "what the nodes tell of a class, the more the likelier" if "tree" in found else "log-odds"
     return f"{of_tree}: predict --proba gives probabilities"
 

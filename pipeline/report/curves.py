@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pipeline.report.csvs import csv_text
-from pipeline.report.figures import Scale, Series, line_plot
+from pipeline.report.figures import Axis, Scale, Series, Whole, line_plot
 from pipeline.report.numbers import count
 from pipeline.report.plot import Plot
 from pipeline.report.summary import RunSummary, known
@@ -57,7 +57,8 @@ def _sweep_plot(run: RunSummary, key: str, lines: Sequence[Line], measure: Measu
     values = [x for one in series for x in one.x]
     wide = min(values) > 0 and max(values) / min(values) >= WIDE
     caption = f"Models that differ in {key} alone" + (", means over seeds with their standard deviation" * _many(lines))
-    svg = line_plot(series, {printable(n): v for n, v in levels.items()}, Scale(key, count) if wide else key, unit)
+    axis: Axis = Scale(key, count) if wide else Whole(key) if all(x == int(x) for x in values) else key
+    svg = line_plot(series, {printable(n): v for n, v in levels.items()}, axis, unit)
     text = csv_text(["models", key, metric, "standard_deviation", "n"], rows)
     return Plot(f"{title.lower().replace(' ', '-')}-{key}", f"{title} against {key}", f"{caption}.", svg, text)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.config import OWN_ROWS, CodesEncoding, Encoding, Learner, RetrieveSection, RunConfig
+from pipeline.config import MADE_FROM, OWN_ROWS, CodesEncoding, Encoding, Learner, RetrieveSection, RunConfig
 
 REPEATS = "seed"  # a key of this name repeats a setting: its models are averaged
 Members = list[tuple[str, dict[str, Any]]]  # name and settings
@@ -186,7 +186,9 @@ def _chain(rows: str, encodings: Mapping[str, Encoding]) -> Iterator[Encoding]:
 
 
 def _settings(section: Any) -> dict[str, Any]:
-    return {key: value for key, value in section.model_dump(mode="json").items() if key not in NOT_SETTINGS}
+    """What a section says of itself, and not which other models it is made from."""
+    others, _ = MADE_FROM.get(type(section), ("", ""))
+    return {key: value for key, value in section.model_dump(mode="json").items() if key not in {*NOT_SETTINGS, others}}
 
 
 def _changing(members: Members) -> set[str]:

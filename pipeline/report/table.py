@@ -93,6 +93,8 @@ def legend(run: RunSummary) -> str:
         parts.append("no other model is both more accurate and evaluates fewer dot products")
     if any(known(metrics, "speedup") is not None for metrics in run.models.values()):
         parts.append(f"one-vs-rest evaluates {run.n_classes:,} classes")
+    if any(known(metrics, "ovr_ops_per_row") is not None for metrics in run.models.values()):
+        parts.append("training ops of a bengio-tree are without those of the one-vs-rest classifiers before it")
     return "; ".join(parts)
 
 

@@ -13,8 +13,8 @@ from pipeline.report.trees_walks import TreeWalks, walks_csv, walks_of
 
 WALKS_NOTE = (
     "From the root down: some classes of every label set that the row came to, its own marked. Score or probability: "
-    "of the child that it went to; ahead: by how much of the best of the others, or behind, where a wider beam looked "
-    "at several."
+    "what the node above tells of the child that it went to, by itself: not that of the way so far, which predictions "
+    "have; ahead: by how much of the best of the others, or behind, where a wider beam looked at several."
 )
 
 MOST_MISSING = 5  # rows that were asked for in vain that are named
@@ -29,6 +29,7 @@ class TreePart:
     walks: Sequence[TreeWalks]
     walks_text: str | None  # all steps of all walks as CSV
     walks_note: str
+    missing: Sequence[int]  # rows that were asked for, and are no test rows
 
     def __bool__(self) -> bool:
         return bool(self.tables or self.partitions or self.walks)
@@ -45,6 +46,6 @@ def tree_part(run: RunSummary) -> TreePart:
     """All that a run's trees allow."""
     missing = sorted({row for tree in tree_details(run).values() for row in tree.get("not_found", ())})
     note = WALKS_NOTE + "".join(
-        f" Asked for, but no test row has the number {row:,}." for row in missing[:MOST_MISSING]
+        f" Asked for, but no test row has the number {row:,} in the source." for row in missing[:MOST_MISSING]
     )
-    return TreePart(tree_tables(run), partition_plots(run), walks_of(run), walks_csv(run), note)
+    return TreePart(tree_tables(run), partition_plots(run), walks_of(run), walks_csv(run), note, missing)

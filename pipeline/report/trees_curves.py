@@ -30,7 +30,6 @@ LOOKS = {  # marker and colour of each kind: told apart without colour, too
     "label-tree": ("o", MAIN),
     "bengio-tree": ("^", OTHER),
     "kmeans-tree": ("s", MAIN),
-    "kmeans-forest": ("D", MAIN),
     "tree-svm": ("v", OTHER),
 }
 Spot = tuple[float, float]  # speed-up, accuracy in per cent

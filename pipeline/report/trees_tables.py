@@ -11,7 +11,7 @@ from pipeline.report.csvs import csv_text
 from pipeline.report.numbers import MISSING, count, microseconds, percent, seconds, size, times
 from pipeline.report.summary import Metrics, RunSummary, SmallTable, known
 
-TREE_KINDS = ("label-tree", "bengio-tree", "kmeans-tree", "kmeans-forest", "tree-svm")
+TREE_KINDS = ("label-tree", "bengio-tree", "kmeans-tree", "tree-svm")
 Record = Mapping[str, Any]
 
 
@@ -85,8 +85,11 @@ def costs_table(run: RunSummary) -> TreeTable:
     note = (
         "Training ops: vector operations (dot products, and additions to a weight vector) per training row, really "
         f"done; one-vs-rest's are 2 K = {2 * run.n_classes:,} a pass. Test ops: dot products per test row; speed-up: "
-        f"K = {run.n_classes:,} over them. T(Q, H): Q children a node, leaves at depth H."
+        f"K = {run.n_classes:,} over them. T(Q, H): Q children a node, at the last split one for each class, leaves at "
+        "depth H."
     )
+    if any((known(run.models[name], "trees") or 1) > 1 for name in trees):
+        note += " Of a forest this table alone: its trees are not shown one by one."
     if any(key == "ovr_ops_per_row" for key, _, _ in used):
         note += " One-vs-rest before: what the classifiers cost that a bengio-tree takes its classes' confusion from."
     heading = ("model", "kind", "shape", *(heading for _, heading, _ in used))
@@ -143,7 +146,8 @@ def depths_table(run: RunSummary) -> TreeTable:
         "Ambiguity: mean share of a node's classes that goes on to the child, over all rows, and over those survivors "
         "alone. With a wider beam, both are of the way to the answer. Not lost yet: product of (1 - loss) down to "
         "here, at the last depth the accuracy if all leaves are equally deep and hold one class. Judged: on the rows "
-        "that the partitions were chosen by, validation rows if there are any: optimistic, the more the fewer they are."
+        "that chose the partitions, validation rows if there are any: optimistic, the more the fewer these are. "
+        "Of a kmeans-tree, whose partitions no rows have chosen, of the walk with beam 1."
     )
     heading = ("model", "depth", "test rows", *SHOWN)
     csv = csv_text(["model", *DEPTHS, *(f"judged_{key}" for key in JUDGED)], lines)
@@ -181,6 +185,7 @@ def sizes_table(run: RunSummary) -> TreeTable:
         "none of its children holds, counted over nodes."
     )
     note += f" Classes that no leaf holds, so that they are never answered: {', '.join(never)}." if never else ""
+    note += " Trees that differ in their beam alone are one tree, named as the first of them." if run.beams else ""
     text = csv_text(["model", *SIZES], lines)
     return TreeTable("trees-sizes", SmallTable("Balance", heading, rows, note), text)
 

@@ -40,6 +40,11 @@ SECONDS = "SECONDS"
 GrownSection = LabelTreeSection | KMeansTree
 NODES = "nodes"  # folder of the growing tree, within the step's progress: gone when the step is finished
 ROUTE_BYTES = 12  # of one row at one depth
+WIDER = {  # keys that cap a label tree, and what gives its classes more room
+    "speedup": "a smaller `speedup`",
+    "loss": "a smaller `loss`",
+    "ambiguity_of": "an `ambiguity` of its own that is larger",
+}
 NOT_GROWN = {"name", "beam"}  # keys that no node depends on
 
 
@@ -118,7 +123,7 @@ class GrowStage(TrainStage):
         operations = sum(float(tree.facts["operations"]) for tree in trees)
         digest = save(self, work, model, {"operations": operations})
         facts = {**model_facts(model, operations, n_train), **tree_facts(trees[0])}
-        facts |= {"findings": found} if (found := findings_of(self.learner.name, trees[0])) else {}
+        facts |= {"findings": found} if (found := findings_of(self.learner, trees[0])) else {}
         seconds = time.perf_counter() - started
         return Made(digest, facts, {"seconds": seconds, TRAIN_SECONDS: grown_in(nodes, seconds)})
 
@@ -159,13 +164,15 @@ class GrowStage(TrainStage):
         return work.folder.parent.parent / SOLVED / tree[:12]
 
 
-def findings_of(name: str, tree: LabelTree) -> list[str]:
+def findings_of(learner: GrownSection, tree: LabelTree) -> list[str]:
     """Classes that the partitions have given up: nothing the tree is shown can bring them back."""
     lost = unreachable(tree).size
     if not lost:
         return []
-    text = f"GivenUp: {name}: {lost:,} of {tree.n_classes:,} classes are in no leaf and are never answered"
-    return [f"{text}: more validation rows of them, or a larger `ambiguity`, keep them"]
+    text = f"GivenUp: {learner.name}: {lost:,} of {tree.n_classes:,} classes are in no leaf and are never answered"
+    given = {key: one for key, one in WIDER.items() if getattr(learner, key, None) is not None}
+    wider = next(iter(given.values()), "a larger `ambiguity`")
+    return [f"{text}: more validation rows of them, or {wider}, keep them"]
 
 
 def grown_in(nodes: Path, seconds: float) -> float:

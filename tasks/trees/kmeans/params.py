@@ -56,7 +56,8 @@ class KMeansTreeParams(NodeFits):
         if self.speedup is not None and (branching is None or depth is None):
             branching, depth = proposed(n_classes, self.speedup, branching, depth)
         depth = depth or (1 if n_classes < FEW_CLASSES and branching is None else 2)
-        branching = branching or max(2, ceil((n_classes / ROOMY) ** (1 / depth) - 1e-9))
+        room = ROOMY if depth > 1 else 1.0
+        branching = branching or max(2, ceil((n_classes / room) ** (1 / depth) - 1e-9))
         if branching > n_classes:
             raise TreeShape("branching", branching, f"at most the number of classes, {n_classes}", "a child needs one")
         return replace(self, depth=depth, branching=branching)
