@@ -59,6 +59,17 @@ def test_models_without_the_number_are_left_out_of_its_line_and_make_their_own()
     assert lines_of(config(train=[given[0], *auto[:1]])) == []
 
 
+def test_which_model_another_is_made_from_is_no_setting() -> None:
+    train: list[dict[str, Any]] = []
+    for depth in (2, 3):
+        train.append({"name": f"b{depth}", "kind": "bengio-tree", "depth": depth})
+        train.append({"name": f"l{depth}", "kind": "label-tree", "depth": depth, "ambiguity_of": f"b{depth}"})
+    assert lines_of(config(train=train)) == [
+        Line("bengio-tree", "depth", {2.0: ("b2",), 3.0: ("b3",)}),
+        Line("label-tree", "depth", {2.0: ("l2",), 3.0: ("l3",)}),
+    ]
+
+
 def test_a_retrieval_without_repeats_keeps_its_name() -> None:
     codes = [{"name": f"c{n}", "kind": "wta", "hashes": n} for n in (4, 8)]
     run = config(encode=codes, retrieve=[{"name": f"near {n}".replace(" ", "-"), "rows": f"c{n}"} for n in (4, 8)])

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pipeline.choice import Choice, without
 from pipeline.config import ConfigError, load_config
+from pipeline.config import LabelTree as LabelTreeSection
 from pipeline.dataset import Dataset
 from pipeline.plan import make_plan
+from pipeline.stages.grow import findings_of
 from pipeline.stages.grow_params import ROOT_AMBIGUITY, tree_params
 from pipeline.store import SOLVED, RunFolder, read_json, read_manifest
+from tasks.trees.tree import Split, assemble
 from tests.pipeline.cli_caller import succeeds
 from tests.systems.conftest import make_dataset
 from tests.systems.harness import run_here
@@ -60,6 +64,32 @@ def test_a_cap_must_come_from_a_bengio_tree_above(dataset: Dataset, tmp_path: Pa
     other = LABEL.format(name="label", more='ambiguity_of = "label"')
     with pytest.raises(ConfigError, match=r"expected a bengio-tree above it, one of \['bengio'\]"):
         load_config(write_config(tmp_path, Path(dataset.path), BENGIO, other))
+
+
+def test_a_speedup_must_have_something_to_propose(dataset: Dataset, tmp_path: Path) -> None:
+    kmeans = '[[train]]\nname = "k"\nkind = "kmeans-tree"\nspeedup = 3.0\nbranching = 4\ndepth = 2\n'
+    with pytest.raises(ConfigError, match="speedup proposes what is not given of branching and depth"):
+        load_config(write_config(tmp_path, Path(dataset.path), kmeans))
+
+
+@pytest.mark.parametrize(
+    ("more", "hint"),
+    [
+        ("ambiguity = 0.02", "a larger `ambiguity`"),
+        ("loss = 0.9", "a smaller `loss`"),
+        ("speedup = 2.0", "a smaller `speedup`"),
+        ('ambiguity_of = "bengio"', "an `ambiguity` of its own that is larger"),
+    ],
+)
+def test_what_keeps_classes_is_the_key_that_was_given(dataset: Dataset, tmp_path: Path, more: str, hint: str) -> None:
+    run = load_config(write_config(tmp_path, Path(dataset.path), BENGIO, LABEL.format(name="label", more=more))).run
+    learner = run.train[1]
+    assert isinstance(learner, LabelTreeSection)
+    root = np.arange(3, dtype=np.int32)
+    split = Split(root, np.array([[True, False, False], [False, True, False]]), np.zeros((1, 2)), np.zeros(2))
+    (finding,) = findings_of(learner, assemble({(): split}, 1, 3, {}, root))
+    assert finding.startswith("GivenUp: label: 1 of 3 classes")
+    assert f"or {hint}, keep them" in finding
 
 
 @pytest.mark.parametrize("more", ['ambiguity_of = "bengio"\nloss = 0.1', "ambiguity = 0.5\nspeedup = 3.0"])

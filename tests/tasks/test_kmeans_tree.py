@@ -143,6 +143,7 @@ def test_settled_shapes(n_classes: int) -> None:
     assert params.branching is not None
     assert n_classes < 16 or n_classes / params.branching <= 2 * params.branching
     assert KMeansTreeParams(branching=3, depth=3).settled(40).branching == 3
+    assert KMeansTreeParams(depth=1).settled(40).branching == 40
     assert params.kind_of(1, 0) == "leaf"
     assert params.kind_of(params.branching, 0) == "full"
 
