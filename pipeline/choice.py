@@ -52,6 +52,10 @@ class Choice:
             found |= set(needed_models(learner)) if learner.name in found else set()
         return [name for name in names if name in found]
 
+    def needed(self, run: RunConfig) -> list[str]:
+        """The names of those that were not wanted, and are chosen since others are made from them."""
+        return [name for name in self.chosen(run) if not self.wants(name)]
+
 
 def _named(name: str, patterns: Iterable[str]) -> bool:
     """Whether a name is one of these, in which * stands for anything."""

@@ -43,6 +43,12 @@ def _follows_the_dataset(learner: Learner) -> bool:
     return isinstance(learner, TaxonomyLearner) and learner.taxonomy is None
 
 
+def needed_note(names: Sequence[str]) -> list[Note]:
+    """Of models that nobody has chosen, and others are made from."""
+    text = f"others are made from {', '.join(names)}, so nothing of that is left out"
+    return [Note("NeededByOthers", text, "info")] if names else []
+
+
 def note_line(note: Note) -> str:
     """warning: Code: text."""
     return f"{note.level}: {note.code}: {note.text}"

@@ -16,7 +16,7 @@ from pipeline.published import REPORT, AskedStep, config_changes
 from pipeline.reasons import why_not
 from pipeline.rows_facts import rows_facts
 from pipeline.stage import Asked, Estimate, Facts, Stage, fingerprints
-from pipeline.store import Done, RunFolder, read_manifest
+from pipeline.store import SOLVED, Done, RunFolder, bytes_below, read_manifest
 from pipeline.taxonomies import read_taxonomy_for
 from tasks.errors import LabelgroveError
 
@@ -65,9 +65,20 @@ class Plan:
         """The most that the run holds at any moment."""
         kept, most = 0, 0
         for step in self.to_run:
-            most = max(most, kept + step.estimate.disk_bytes + step.estimate.spare_bytes)
+            most = max(most, kept + step.estimate.most_disk_bytes)
             kept += step.estimate.disk_bytes
         return most
+
+    @property
+    def begun_bytes(self) -> int:
+        """What an interrupted attempt has left of the steps that run, and continue: a part of `disk_bytes`."""
+        begun = sum(
+            min(bytes_below(self.folder.step_folder(step.name, step.fingerprint)), step.estimate.most_disk_bytes)
+            for step in self.to_run
+            if not step.anew
+        )
+        shared = bytes_below(self.folder / SOLVED) if self.to_run else 0
+        return min(self.disk_bytes, begun + shared)
 
     @property
     def task_bytes(self) -> int:
@@ -175,7 +186,7 @@ def facts_of(config: LoadedConfig, run: RunConfig, dataset: Dataset) -> Facts:
 def asked_of(config: LoadedConfig, left_out: Collection[str], choice: Choice) -> Asked:
     """What the command line has said beside the config."""
     names = tuple(learner.name for learner in config.run.train if learner.name in left_out)
-    return Asked(config.overrides, names, tuple(choice.words()))
+    return Asked(config.overrides, names, tuple(choice.words()), tuple(choice.needed(config.run)))
 
 
 def _planned_run(

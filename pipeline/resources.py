@@ -37,10 +37,12 @@ def refusals(plan: Plan, memory: MemoryPlan) -> list[ResourceError]:
         hint = "run it on a larger machine, or learn from fewer features (an encoding of kind pca); or --force"
         found.append(MemoryTooSmall(what, where=str(plan.folder.path), hint=hint))
     free = free_bytes(plan.folder.path)
-    if plan.disk_bytes > free:
+    begun = plan.begun_bytes
+    if plan.disk_bytes - begun > free:
+        there = f" beside {human_bytes(begun)} that are there already" if begun else ""
         found.append(
             DiskTooSmall(
-                f"the run needs about {human_bytes(plan.disk_bytes)}, {human_bytes(free)} are free",
+                f"the run needs about {human_bytes(plan.disk_bytes - begun)}{there}, {human_bytes(free)} are free",
                 where=str(plan.folder.path),
                 hint="free some space, choose another --runs folder, or --force",
             )

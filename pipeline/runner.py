@@ -14,7 +14,7 @@ from pipeline.cluster import connected, dashboard_text
 from pipeline.config import LoadedConfig
 from pipeline.data_check import check_data
 from pipeline.lock import locked
-from pipeline.notes import learner_notes, note_line
+from pipeline.notes import learner_notes, needed_note, note_line
 from pipeline.plan import (
     MemoryPlan,
     Plan,
@@ -86,7 +86,7 @@ def run_config(
         folder.sweep()
         plan = make_plan(config, runs, choice)
         memory = memory_plan(plan, profile)
-        for note in learner_notes(config.run.train, plan.dataset):
+        for note in [*learner_notes(config.run.train, plan.dataset), *needed_note(plan.asked.needed)]:
             view.say(note_line(note))
         if not force:
             check_resources(plan, memory)

@@ -57,6 +57,11 @@ class Estimate:
     spare_bytes: int = 0
     driver_bytes: int = 0
 
+    @property
+    def most_disk_bytes(self) -> int:
+        """While the step works."""
+        return self.disk_bytes + self.spare_bytes
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -64,11 +69,13 @@ class Asked:
 
     left_out  models of the config that are not trained
     choice    as typed: --only tree
+    needed    models that the choice leaves out, and others are made from
     """
 
     overrides: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     choice: tuple[str, ...] = ()
+    needed: tuple[str, ...] = ()
 
     def words(self) -> list[str]:
         """What to type after `labelgrove run CONFIG`."""

@@ -6,6 +6,7 @@ for, and every file it names has the bytes and digest it says.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
@@ -177,6 +178,16 @@ def unfinished_below(folder: Path) -> Iterator[Path]:
     for place, folders, files in os.walk(folder):
         yield from (Path(place, name) for name in (*folders, *files) if UNFINISHED.fullmatch(name))
         folders[:] = [name for name in folders if not UNFINISHED.fullmatch(name)]
+
+
+def bytes_below(folder: Path) -> int:
+    """What all files below a folder take on the disk; 0 when it is not there, or vanishes."""
+    total = 0
+    for place, _, files in os.walk(folder):
+        for name in files:
+            with contextlib.suppress(OSError):
+                total += 512 * os.stat(Path(place, name), follow_symlinks=False).st_blocks
+    return total
 
 
 class RunFolder:

@@ -13,7 +13,7 @@ from pipeline.config import LoadedConfig, RunConfig, dataset_of_text, load_confi
 from pipeline.config_errors import ConfigError
 from pipeline.dataset import Dataset
 from pipeline.lock import locked
-from pipeline.notes import learner_notes, note_line
+from pipeline.notes import learner_notes, needed_note, note_line
 from pipeline.plan import IDLE_WORKER_BYTES, MemoryPlan, Plan, facts_of, human_bytes, make_plan, memory_plan
 from pipeline.preset import PRESETS, write_preset
 from pipeline.profile import Profile, load_profile
@@ -166,6 +166,7 @@ def plan_json(made: Plan, memory: MemoryPlan, found: Sequence[ResourceError]) ->
         "driver_peak_bytes": made.driver_bytes,
         "cache_bytes": memory.cache,
         "disk_bytes": made.disk_bytes,
+        "disk_begun_bytes": made.begun_bytes,
         "disk_free_bytes": free_bytes(made.folder.path),
         "left_out": list(made.asked.left_out),
         "refusals": [finding_json(refusal) for refusal in found],
@@ -185,16 +186,18 @@ def plan_text(made: Plan, memory: MemoryPlan) -> str:
         need = f"  [{step.estimate.tasks} tasks, {human_bytes(step.estimate.task_bytes)} each]" if step.runs else ""
         lines.append(f"  {action}  {step.name:<{wide}}  {step.reason}{need}")
     lines += [f"  left out  {name}" for name in made.asked.left_out]
-    lines += [note_line(note) for note in learner_notes(made.config.run.train, made.dataset)]
+    notes = [*learner_notes(made.config.run.train, made.dataset), *needed_note(made.asked.needed)]
+    lines += [note_line(note) for note in notes]
     limit = f" of {human_bytes(memory.limit)}" if memory.limit else ""
     if not made.to_run:
         return "\n".join([*lines, "", "everything is finished: nothing to run"]) + "\n"
+    there = f", of which {human_bytes(made.begun_bytes)} are there already" if made.begun_bytes else ""
     lines += [
         "",
         f"peak memory per worker  at most {human_bytes(memory.peak)}{limit}: process {human_bytes(IDLE_WORKER_BYTES)}, "
         f"cached rows {human_bytes(memory.cache)}, {memory.threads} x task {human_bytes(memory.task)}",
         *([f"memory of this process  at most {human_bytes(made.driver_bytes)}"] if made.driver_bytes else []),
-        f"disk  at most {human_bytes(made.disk_bytes)}, {human_bytes(free_bytes(made.folder.path))} free",
+        f"disk  at most {human_bytes(made.disk_bytes)}{there}, {human_bytes(free_bytes(made.folder.path))} free",
     ]
     return "\n".join(lines) + "\n"
 

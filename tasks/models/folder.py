@@ -31,7 +31,7 @@ from tasks.models.header import RESTORE, content_digest, json_text, make_header,
 from tasks.models.parquet import read_table, write_table
 from tasks.models.registry import ENCODERS, MODELS, class_of
 from tasks.models.sums import CARD, CLASSES, HEADER, SUMS, WEIGHTS, check_folder, sums_text
-from tasks.models.tensors import check_finite, read_tensors, shapes_of, write_tensors
+from tasks.models.tensors import check_finite, not_finite, read_tensors, shapes_of, write_tensors
 from tasks.rows.base import Array, Rows
 
 
@@ -164,10 +164,16 @@ def publish_model(source: str | Path, target: str | Path, metrics: Mapping[str, 
 
 
 def verify_model(folder: str | Path) -> str:
-    """Load a model and compute its content digest again; returns it, raises ModelDamaged when it is another."""
+    """Load a model and compute its content digest again; returns it.
+
+    Raises ModelDamaged when it is another, or when numbers are not finite: such a model was never written here.
+    """
     saved = load_model(folder)
     tensors = _all_tensors(saved.model, saved.encoders)
-    check_finite(tensors)
+    for name, values in sorted(tensors.items()):
+        if values.dtype.kind == "f" and (count := not_finite(values)):
+            what = f"{count:,} of {values.size:,} numbers of {name!r} are not finite"
+            raise ModelDamaged(what, str(Path(folder) / WEIGHTS), RESTORE)
     digest = content_digest(saved.header, tensors, saved.classes.ids, saved.classes.names)
     if digest != saved.digest:
         what = f"the content digest is {digest}, model.json says {saved.digest}"

@@ -15,6 +15,7 @@ from tasks.trees.prediction.links import SOFTMAX
 from tasks.trees.tree import LEARNT, Path
 
 SLACK, WIDE_SLACK = 1.3, 2.0  # the ambiguity by default, times that of even, disjoint children
+COPIES = 4.0  # leaves that a class stands in by default, at most about: with every split of a path it has more
 WANTED_SPEEDUP = 4.5
 FEW_CLASSES = 16  # below it a tree of two levels saves less than half of the classifiers, and costs accuracy: flat then
 FEW_JUDGES = 10.0  # rows judging a class, below which they tell too little of where its rows go: the wider cap then
@@ -180,6 +181,7 @@ class LabelTreeParams(NodeFits):
         if self.ambiguity is not None or self.loss is not None:
             return replace(self, depth=depth, branching=branching)
         slack = SLACK if judges >= FEW_JUDGES or depth == 1 else _wide_slack(n_classes, branching, depth - 1)
+        slack = min(slack, COPIES ** (1 / max(1, depth - 1)))
         return replace(self, depth=depth, branching=branching, ambiguity=min(1.0, slack / branching))
 
     def loss_of(self, children: Array, depth: int) -> Loss:  # noqa: ARG002 - one loss for all depths

@@ -17,11 +17,14 @@ from typing import Any
 import pytest
 
 from pipeline.cluster import dashboard_text, free_dashboard
+from pipeline.config import load_config
 from pipeline.lock import locked
+from pipeline.plan import make_plan, memory_plan
 from pipeline.profile import Profile
 from pipeline.progress import PlainView
+from pipeline.resources import DiskTooSmall, refusals
 from pipeline.stages.predict import PredictStage
-from pipeline.store import MANIFEST, read_sealed, write_sealed
+from pipeline.store import MANIFEST, PROGRESS, read_sealed, write_sealed
 from tests.pipeline.cli_caller import Said, gaussian, labelgrove, make_run, metrics, snapshot, succeeds
 
 CONFIG = """\
@@ -256,6 +259,25 @@ def test_a_full_disk_is_foreseen(made: Path, monkeypatch: pytest.MonkeyPatch) ->
         said = labelgrove(command, made / "c.toml", "-s", "ovr.rounds=2")
         assert said.code == 5
         assert "DiskTooSmall: the run needs about" in said.err + said.out
+
+
+def test_what_an_interrupted_run_has_written_needs_no_room_again(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(made, tmp_path / "copy")
+    config = load_config(tmp_path / "copy" / "c.toml", ("ovr.rounds=2",))
+    plan = make_plan(config)
+    monkeypatch.setattr("pipeline.resources.free_bytes", lambda _: plan.disk_bytes - 50_000)
+    (refusal,) = refusals(plan, memory_plan(plan, Profile()))
+    assert isinstance(refusal, DiskTooSmall)
+    step = next(step for step in plan.to_run if step.name == "train_ovr")
+    progress = plan.folder.step_folder(step.name, step.fingerprint) / PROGRESS
+    progress.mkdir(parents=True)
+    (progress / "round.npz").write_bytes(bytes(100_000))
+    assert 50_000 < make_plan(config).begun_bytes <= step.estimate.most_disk_bytes
+    assert refusals(make_plan(config), memory_plan(plan, Profile())) == []
+    said = succeeds("plan", tmp_path / "copy" / "c.toml", "-s", "ovr.rounds=2")
+    assert "KiB are there already" in said.out
 
 
 # ---- finding a run -----------------------------------------------------------------------------------------------

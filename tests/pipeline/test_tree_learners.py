@@ -104,6 +104,8 @@ def test_a_chosen_tree_brings_the_one_that_it_is_made_from(dataset: Dataset, tmp
     config = load_config(write_config(tmp_path, Path(dataset.path), parts)).run
     assert Choice(only=("label",)).chosen(config) == ["bengio", "label"]
     assert Choice(skip=("bengio",)).chosen(config) == ["bengio", "ovr", "label"]
+    assert Choice(skip=("bengio",)).needed(config) == Choice(only=("label",)).needed(config) == ["bengio"]
+    assert Choice(only=("ovr",)).needed(config) == []
     assert Choice(only=("ovr",)).chosen(config) == ["ovr"]
     assert [one.name for one in without(config, ["ovr"]).train] == ["bengio", "label"]
     assert [one.name for one in without(config, ["bengio", "ovr"]).train] == ["bengio", "label"]

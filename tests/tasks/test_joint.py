@@ -314,6 +314,12 @@ def test_a_trial_that_tells_nothing_gives_way_to_the_usual_step(told: float) -> 
     assert bold(replace(found, tried=()), SgdParams()).step == 0.001
 
 
+def test_the_usual_step_is_of_no_more_rows_than_there_are() -> None:
+    found = StepTrial(0.001, 0.01, 4.0, 1, 2.0, ((0.002, 1.0),), 100)
+    steps = [bold(found, SgdParams(batch=batch)).step for batch in (100, 100_000)]
+    assert steps[0] == steps[1]
+
+
 def test_the_trial_measures_blow_ups_by_all_hinges_of_a_path() -> None:
     rows, labels, tree = Dense(np.ones((4, 2), np.float32)), labels_of(0, 4), tree_of(0)
     scorer = scorer_of(tree, rows, labels)

@@ -93,6 +93,15 @@ def test_kmeans_start_holds_every_class_once_in_even_children() -> None:
     assert sorted(children.sum(axis=1).tolist()) == [2, 2, 2, 3]
 
 
+@pytest.mark.parametrize("judges", [1.0, 100.0])
+@pytest.mark.parametrize("depth", [3, 6, 12, 64])
+def test_by_default_a_class_stands_in_few_leaves_however_deep_a_tree_is(depth: int, judges: float) -> None:
+    params = LabelTreeParams(depth=depth).settled(5000, judges)
+    assert params.ambiguity is not None
+    assert params.branching is not None
+    assert 1 <= (params.ambiguity * params.branching) ** (depth - 1) <= 4.0 + 1e-9
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_balanced_groups_are_even_and_close(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from tasks.errors import ArtefactError, Diverged
 from tasks.models import folder as folder_module
+from tasks.models import tensors as tensors_module
 from tasks.models.card import markdown_text, yaml_text
 from tasks.models.errors import (
     HashMismatch,
@@ -107,6 +108,17 @@ def test_a_model_that_diverged_is_never_written(tmp_path: Path, bad: float) -> N
     with pytest.raises(Diverged, match=r"1 of 54 weights of 'weights'"):
         save_model(tmp_path / "m", model, class_table(9))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_of_others_that_is_not_finite_does_not_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = linear(0)
+    model.weights[2, 3] = np.nan
+    with monkeypatch.context() as patch:
+        for module in (folder_module, tensors_module):
+            patch.setattr(module, "check_finite", lambda _: None)
+        save_model(tmp_path / "m", model, class_table(9))
+    with pytest.raises(ModelDamaged, match=r"1 of 54 numbers of 'weights' are not finite"):
+        verify_model(tmp_path / "m")
 
 
 def test_the_card_is_yaml_and_markdown_whatever_the_names(saved: Path) -> None:

@@ -63,7 +63,7 @@ def bold(trial: StepTrial, params: SgdParams) -> StepTrial:
     """
     if not trial.tried or min(objective for _, objective in trial.tried) <= 1.0 - TELLING:
         return trial
-    return replace(trial, step=USUAL / 2 * params.batch / trial.squared_norm)
+    return replace(trial, step=USUAL / 2 * min(params.batch, trial.rows) / trial.squared_norm)
 
 
 def joint_sgd(
