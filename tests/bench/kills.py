@@ -1,6 +1,6 @@
 """Trees killed at every depth: SIGKILL for a worker, and for the run with all its workers, again and again.
 
-    python -m tests.bench.kills FOLDER [--workers 2] [--memory "3 GB"]
+    python -m tests.bench.kills FOLDER [--workers 2] [--memory "3 GB"] [--trees kmeans label]
 
 FOLDER is one that `many_classes` has filled: its run of as many workers, which nobody disturbed, says what digests must
 come out. Every tree is trained in a run of its own. Exit 1 when a digest differs, or when a node that was finished
@@ -49,17 +49,17 @@ class Growing:
         """Whether the root is under way."""
         return any(self.folder.glob("steps/train_*/progress/nodes/tree-0/*"))
 
-    def kill(self, whom: str) -> None:
-        """SIGKILL; of a run every process, so that none can tidy up."""
+    def kill(self, whom: str) -> bool:
+        """SIGKILL; of a run every process, so that none can tidy up. False while there is no worker yet."""
         if whom == RUN:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
-            return
+            return True
         for child in psutil.Process(self.process.pid).children(recursive=True):
             if any("spawn_main" in word for word in child.cmdline()):
                 child.kill()
-                return
-        raise RuntimeError("no worker to kill")
+                return True
+        return False
 
 
 @dataclass(frozen=True)
@@ -123,9 +123,8 @@ def disturbed(folder: Path, name: str, where: list[str], planned: list[Kill]) ->
                 run.kill(RUN)
                 sys.exit(f"trained again: {', '.join(again)}")
             kept |= done
-            if waiting and waiting[0].when(run):
+            if waiting and waiting[0].when(run) and run.kill(waiting[0].whom):
                 kill = waiting.pop(0)
-                run.kill(kill.whom)
                 yield f"{kill.said} ({len(kept):,} nodes): {kill.whom} killed"
         if run.process.returncode >= 0:  # not by a signal of ours
             yield f"ended with {run.process.returncode}; kills not come to: {len(waiting)}"
@@ -137,12 +136,13 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--memory", default="3 GB")
+    parser.add_argument("--trees", nargs="+", default=list(TREES), choices=list(TREES))
     given = parser.parse_args()
     undisturbed, same = headers(given.folder, f"many-{given.workers}"), True
     where = ["--scheduler", f"local:{given.workers}", "--memory", given.memory]
-    for tree, keys in TREES.items():
+    for tree in given.trees:
         name = f"killed-{tree}"
-        text = CONFIG.format(name=name, trees=f'[[train]]\nname = "{tree}"\n{keys}')
+        text = CONFIG.format(name=name, trees=f'[[train]]\nname = "{tree}"\n{TREES[tree]}')
         (given.folder / f"{name}.toml").write_text(text)
         nodes = [one["node"] for one in undisturbed[tree]["tree"]["nodes"]]
         for said in disturbed(given.folder, name, where, kills(nodes)):
