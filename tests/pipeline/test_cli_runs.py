@@ -17,14 +17,11 @@ from typing import Any
 import pytest
 
 from pipeline.cluster import dashboard_text, free_dashboard
-from pipeline.config import load_config
 from pipeline.lock import locked
-from pipeline.plan import make_plan, memory_plan
 from pipeline.profile import Profile
 from pipeline.progress import PlainView
-from pipeline.resources import DiskTooSmall, refusals
 from pipeline.stages.predict import PredictStage
-from pipeline.store import MANIFEST, PROGRESS, read_sealed, write_sealed
+from pipeline.store import MANIFEST, read_sealed, write_sealed
 from tests.pipeline.cli_caller import Said, gaussian, labelgrove, make_run, metrics, snapshot, succeeds
 
 CONFIG = """\
@@ -214,70 +211,6 @@ def test_choices_that_the_config_does_not_offer(folder: Path, command: str, word
     assert said.code == 2
     assert "models of the config: ovr, tree" in said.err + said.out
     assert snapshot(folder) == before
-
-
-# ---- refused beforehand ------------------------------------------------------------------------------------------
-
-HASHES = """\
-[[train]]
-name = "wide"
-kind = "flat-hash"
-bits = 27
-[[train]]
-name = "vast"
-kind = "heshing"
-bits = 28
-"""
-
-
-def test_plan_check_and_run_refuse_alike_and_name_every_step_too_large(made: Path, tmp_path: Path) -> None:
-    config = tmp_path / "c.toml"
-    config.write_text((CONFIG + HASHES).replace("d.zarr", str(made / "d.zarr")))
-    room = ("--scheduler", "local:1", "--memory", "900 MiB")
-    before = snapshot(tmp_path)
-    for command in ("run", "plan", "check"):
-        said = labelgrove(command, config, *room)
-        assert said.code == 5, said
-        text = said.err + said.out
-        for step in ("train_vast", "train_wide", "predict_vast", "predict_wide"):
-            assert re.search(rf"{step} +needs [0-9.]+ GiB", text), said
-        assert not re.search("train_ovr +needs", text)
-        assert "--skip vast,wide to run the rest" in text
-    assert snapshot(tmp_path) == before
-    plan = labelgrove("plan", config, *room, "--json")
-    assert plan.code == 5
-    assert json.loads(plan.out)["refusals"][0]["code"] == "MemoryTooSmall"
-    assert labelgrove("run", config, *room, "--dry-run").code == 5
-    assert labelgrove("run", config, *room, "--dry-run", "--force").code == 0
-    succeeds("check", config, *room, "--skip", "vast,wide")
-    succeeds("plan", config, *room, "--skip", "vast", "--skip", "wide")
-
-
-def test_a_full_disk_is_foreseen(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.resources.free_bytes", lambda _: 1000)
-    for command in ("run", "plan", "check"):
-        said = labelgrove(command, made / "c.toml", "-s", "ovr.rounds=2")
-        assert said.code == 5
-        assert "DiskTooSmall: the run needs about" in said.err + said.out
-
-
-def test_what_an_interrupted_run_has_written_needs_no_room_again(
-    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shutil.copytree(made, tmp_path / "copy")
-    config = load_config(tmp_path / "copy" / "c.toml", ("ovr.rounds=2",))
-    plan = make_plan(config)
-    monkeypatch.setattr("pipeline.resources.free_bytes", lambda _: plan.disk_bytes - 50_000)
-    (refusal,) = refusals(plan, memory_plan(plan, Profile()))
-    assert isinstance(refusal, DiskTooSmall)
-    step = next(step for step in plan.to_run if step.name == "train_ovr")
-    progress = plan.folder.step_folder(step.name, step.fingerprint) / PROGRESS
-    progress.mkdir(parents=True)
-    (progress / "round.npz").write_bytes(bytes(100_000))
-    assert 50_000 < make_plan(config).begun_bytes <= step.estimate.most_disk_bytes
-    assert refusals(make_plan(config), memory_plan(plan, Profile())) == []
-    said = succeeds("plan", tmp_path / "copy" / "c.toml", "-s", "ovr.rounds=2")
-    assert "KiB are there already" in said.out
 
 
 # ---- finding a run -----------------------------------------------------------------------------------------------

@@ -15,7 +15,6 @@ from tasks.trees.bengio.judged import (
     judged_by_depth,
     node_records,
     path_likelihoods,
-    root_ambiguity,
     scales_by_depth,
 )
 from tasks.trees.local import Balance
@@ -61,7 +60,6 @@ def test_counts_are_those_of_the_definition(seed: int) -> None:
     counts = judge_rows(tree, rows, labels)
     assert {int(n): counts[n].tolist() for n in np.flatnonzero(counts[:, 0])} == expected
     assert counts[0, 0] == labels.size
-    assert root_ambiguity(tree, rows) == pytest.approx(counts[0, 2] / (labels.size * N_CLASSES))
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -49,14 +49,6 @@ def judge_rows(tree: LabelTree, rows: Rows, labels: Array) -> Array:
     return counts
 
 
-def root_ambiguity(tree: LabelTree, rows: Rows) -> float:
-    """Mean share of all classes that the root sends rows on with: the cap that Deng et al. 2011 take from a tree."""
-    path, sizes = tree.rank(rows, 1).path, np.diff(tree.offsets)
-    if path is None or path.shape[1] < 2 or not rows.n_rows:
-        return 0.0
-    return float(sizes[path[:, 1]].mean() / sizes[0])
-
-
 @dataclass(frozen=True, eq=False)
 class Judged(FieldSums):
     """Counts of validation rows, and of training rows of the classes that have none: (n_nodes, 3) int64 each; and what
