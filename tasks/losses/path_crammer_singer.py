@@ -7,11 +7,14 @@ C of a support vector machine, 1 / (lam n), is the same at all splits.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numba
 import numpy as np
 
+from tasks.losses.path_loss import PathLoss
 from tasks.rows.base import Array
 
 
@@ -44,26 +47,7 @@ def path_crammer_singer_rows(
 
 
 @dataclass(frozen=True, eq=False)
-class PathCrammerSinger:
-    """Sum over the splits on a class's path of max over its children r of {[r != y_u] + s_r - s_{y_u}}.
+class PathCrammerSinger(PathLoss):
+    """Sum over the splits on a class's path of max over its children r of {[r != y_u] + s_r - s_{y_u}}."""
 
-    starts, first, count, own  as `path_crammer_singer_rows` takes them (`TaxonomyTree.steps`)
-    """
-
-    starts: Array
-    first: Array
-    count: Array
-    own: Array
-
-    def residuals(self, scores: Array, labels: Array) -> tuple[float, Array]:
-        """See `Loss.residuals`; labels (n_rows,) int32 are classes, outputs the columns of all splits."""
-        out = np.empty_like(scores)
-        return path_crammer_singer_rows(scores, labels, self.starts, self.first, self.count, self.own, out), out
-
-    @property
-    def curvature(self) -> float:
-        return 0.0
-
-    @property
-    def penalty_weight(self) -> float:
-        return 1.0
+    kernel: ClassVar[Callable[..., float]] = staticmethod(path_crammer_singer_rows)

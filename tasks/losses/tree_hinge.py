@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numba
-import numpy as np
 
+from tasks.losses.path_loss import PathLoss
 from tasks.rows.base import Array
 
 
@@ -40,26 +42,7 @@ def tree_hinge_rows(
 
 
 @dataclass(frozen=True, eq=False)
-class TreeHinge:
-    """max(0, max over the splits on a class's path and their other columns r of 1 + s_r - s_own): one slack a row.
+class TreeHinge(PathLoss):
+    """max(0, max over the splits on a class's path and their other columns r of 1 + s_r - s_own): one slack a row."""
 
-    starts, first, count, own  as `tree_hinge_rows` takes them
-    """
-
-    starts: Array
-    first: Array
-    count: Array
-    own: Array
-
-    def residuals(self, scores: Array, labels: Array) -> tuple[float, Array]:
-        """See `Loss.residuals`; labels (n_rows,) int32 are classes, outputs the columns of all splits."""
-        out = np.empty_like(scores)
-        return tree_hinge_rows(scores, labels, self.starts, self.first, self.count, self.own, out), out
-
-    @property
-    def curvature(self) -> float:
-        return 0.0
-
-    @property
-    def penalty_weight(self) -> float:
-        return 1.0
+    kernel: ClassVar[Callable[..., float]] = staticmethod(tree_hinge_rows)
