@@ -15,7 +15,7 @@ from tasks.rows.base import Array
 class PathLoss:
     """Which splits are on the path of each class; labels are classes, outputs the columns of all splits.
 
-    kernel             (scores, labels, starts, first, count, own, out): fills out with the gradient, gives the loss's sum
+    kernel             (scores, labels, starts, first, count, own, out): fills out with gradients, gives the losses' sum
     starts             (n_classes + 1,) int64 into the other three: the splits on the path of each class
     first, count, own  (n_steps,) int32: a split's first column, its columns, and which of them leads to the class
     """
