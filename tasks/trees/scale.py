@@ -16,7 +16,8 @@ from tasks.rows.base import Array, Rows
 from tasks.trees.tree import Path
 from tasks.trees.weights import AnyWeights, node_scores
 
-SCALES = np.exp2(np.arange(-6.0, 10.5, 0.5))  # of scores, tried: margins are in units of their own
+STEPS = 2  # of SCALES from one to its double
+SCALES = np.exp2(np.arange(-6.0, 10.5, 1 / STEPS))  # of scores, tried: margins are in units of their own
 FIRMNESS = 4.0  # log-likelihood that a scale of 2 or 1/2 must gain over 1
 
 
@@ -56,8 +57,9 @@ def held_likelihoods(
 def add_held(scores: Array, columns: Array, holders: Array, scales: Array, total: Array) -> None:
     """total[k] += log of the share of sum exp(scales[k] * scores) that the children with the row's class have.
 
-    holders (K, Q) bool: the children that hold each class
+    holders (K, Q) bool: the children that hold each class; scales as of `add_exponentials`
     """
+    mass, own, room = np.empty(scales.size), np.empty(scales.size), np.empty(scales.size)
     for i in range(scores.shape[0]):
         held, highest, best = holders[columns[i]], -np.inf, -np.inf
         for q in range(scores.shape[1]):
@@ -67,11 +69,18 @@ def add_held(scores: Array, columns: Array, holders: Array, scales: Array, total
                 best = max(best, score)
         if best == -np.inf:
             continue
+        mass[:], own[:] = 0.0, 0.0
+        for q in range(scores.shape[1]):
+            add_exponentials(scores[i, q] - highest, scales, mass, room)
+            if held[q]:
+                add_exponentials(scores[i, q] - best, scales, own, room)
         for k in range(scales.size):
-            mass, own = 0.0, 0.0
-            for q in range(scores.shape[1]):
-                score = scales[k] * np.float64(scores[i, q])
-                mass += np.exp(score - scales[k] * highest)
-                if held[q]:
-                    own += np.exp(score - scales[k] * best)
-            total[k] += scales[k] * (best - highest) + np.log(own) - np.log(mass)
+            total[k] += scales[k] * (best - highest) + np.log(own[k]) - np.log(mass[k])
+
+
+@numba.njit(cache=True, nogil=True)
+def add_exponentials(x: float, scales: Array, sums: Array, room: Array) -> None:
+    """sums[k] += exp(scales[k] * x), by squares of squares: of scales (n,) each is twice the one STEPS before it."""
+    for k in range(scales.size):
+        room[k] = np.exp(scales[k] * x) if k < STEPS else room[k - STEPS] * room[k - STEPS]
+        sums[k] += room[k]

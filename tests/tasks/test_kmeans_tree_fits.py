@@ -216,7 +216,7 @@ def test_likelihoods_are_their_sums(reference: bool) -> None:
     rng = np.random.default_rng(8)
     rows, weights = rng.normal(size=(30, 4)).astype(np.float32), rng.normal(size=(4, 3)).astype(np.float32)
     bias, children = rng.normal(size=3).astype(np.float32), rng.integers(-1, 3, 30).astype(np.int32)
-    scales = np.array([0.25, 1.0, 7.0])
+    scales = np.array([0.5, 0.75, 1.0, 1.5, 2.0])
     found = sum_likelihoods(Dense(rows), {"weights": weights, "bias": bias}, children, reference, scales)
     scores = rows.astype(np.float64) @ weights + bias
     told = [(s, c) for s, c in zip(scores, children, strict=True) if reference or c >= 0]

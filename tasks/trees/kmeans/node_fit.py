@@ -18,6 +18,7 @@ from tasks.rows.csr import Csr
 from tasks.rows.onehot import OneHot
 from tasks.seeds import stream
 from tasks.trees.kmeans.params import KMeansTreeParams
+from tasks.trees.scale import add_exponentials
 from tasks.trees.weights import node_scores
 
 SOFTMAX_PENALTY, HINGE_PENALTY = 0.2, 1.0  # regularization "auto" is this times |x|^2 / n_rows
@@ -80,7 +81,11 @@ def sum_likelihoods(rows: Rows, weights: Parameters, children: Array, reference:
 
 @numba.njit(cache=True, nogil=True)
 def add_likelihoods(scores: Array, children: Array, reference: bool, scales: Array, total: Array) -> None:
-    """total[k] += sum of log softmax(scales[k] * scores)[child]; scores (n, Q), children (n,), total (n_scales,)."""
+    """total[k] += sum of log softmax(scales[k] * scores)[child]; scores (n, Q), children (n,), total (n_scales,).
+
+    scales  as of `scale.add_exponentials`
+    """
+    mass, room = np.empty(scales.size), np.empty(scales.size)
     for i in range(scores.shape[0]):
         child = children[i]
         if child < 0 and not reference:
@@ -89,8 +94,10 @@ def add_likelihoods(scores: Array, children: Array, reference: bool, scales: Arr
         for q in range(scores.shape[1]):
             highest = max(highest, np.float64(scores[i, q]))
         own = np.float64(scores[i, child]) if child >= 0 else 0.0
+        mass[:] = 0.0
+        if reference:
+            add_exponentials(-highest, scales, mass, room)
+        for q in range(scores.shape[1]):
+            add_exponentials(scores[i, q] - highest, scales, mass, room)
         for k in range(scales.size):
-            mass = np.exp(-scales[k] * highest) if reference else 0.0
-            for q in range(scores.shape[1]):
-                mass += np.exp(scales[k] * (scores[i, q] - highest))
-            total[k] += scales[k] * (own - highest) - np.log(mass)
+            total[k] += scales[k] * (own - highest) - np.log(mass[k])

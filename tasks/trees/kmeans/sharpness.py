@@ -12,10 +12,11 @@ from dataclasses import replace
 import numpy as np
 
 from tasks.rows.base import Array, Rows
+from tasks.trees.prediction.naming import TURNS
 from tasks.trees.scale import FIRMNESS
 from tasks.trees.tree import LabelTree
 
-TRIED = np.exp2(np.arange(-4, 17) / 4)  # powers: a half to sixteen
+TRIED = np.exp2(np.arange(-4, 17) / TURNS)  # powers: a half to sixteen
 BEAM = 10  # nodes of a depth that the search visits while it is fitted
 
 

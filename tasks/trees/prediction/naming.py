@@ -12,6 +12,7 @@ from tasks.trees.prediction.search import Search, Shape
 
 NO_CLASS = -1
 LEAST_NORM = 1e-300  # of values that are all 0
+TURNS = 4  # of sharpnesses tried from one to its double
 UNHEARD = 2.0**-24  # the probability of a class that no node holds, so that its logarithm is a number
 
 
@@ -186,3 +187,80 @@ def frontier_mass(search: Search, i: int, pool: Array, shape: Shape) -> float:
             held = max(1, shape.sizes[child]) if shape.n_children[child] == 0 else 1
             mass += held * (pool[start + q] / held) ** shape.sharpness
     return mass
+
+
+# ---- at several sharpnesses ----------------------------------------------------------------------------------------
+
+
+@numba.njit(cache=True, nogil=True)
+def add_own_logs(
+    search: Search,
+    pool: Array,
+    shape: Shape,
+    tally: Tally,
+    holders: Holders,
+    known: Array,
+    named: Named,
+    tried: Array,
+    total: Array,
+) -> None:
+    """total[k] (n_tried,) += what `name_classes` says of the labels known (n_rows,) with sharpness tried[k].
+
+    named  room, of which only evaluations are used
+    """
+    norms, masses, room = np.empty(tried.size), np.empty(tried.size), np.empty(tried.size)
+    for i in range(search.at.size):
+        n, _ = add_up(search, i, pool, shape, tally, named)
+        if known[i] >= 0:
+            norms[:], masses[:] = 0.0, 0.0
+            add_frontier(search, i, pool, shape, tried, norms, room)
+            add_own(search, i, known[i], pool, shape, tally, holders, tried, masses, room)
+            for k in range(tried.size):
+                own = masses[k] / max(norms[k], LEAST_NORM)
+                total[k] += np.log(own if own > 0 else UNHEARD)
+        for k in range(n):
+            tally.seen[tally.touched[k]] = False
+
+
+@numba.njit(cache=True, nogil=True)
+def add_frontier(search: Search, i: int, pool: Array, shape: Shape, tried: Array, norms: Array, room: Array) -> None:
+    """norms += `frontier_mass` at each sharpness."""
+    for e in range(search.n_found[i]):
+        node, start = search.expanded[i, e], search.starts[i, e]
+        for q in range(shape.n_children[node]):
+            child = shape.first_child[node] + q
+            if turn_of(search, i, child) >= 0:
+                continue
+            held = max(1, shape.sizes[child]) if shape.n_children[child] == 0 else 1
+            add_powers(pool[start + q] / held, held, tried, norms, room)
+
+
+@numba.njit(cache=True, nogil=True)
+def add_own(
+    search: Search,
+    i: int,
+    c: int,
+    pool: Array,
+    shape: Shape,
+    tally: Tally,
+    holders: Holders,
+    tried: Array,
+    masses: Array,
+    room: Array,
+) -> None:
+    """masses += `mass_of` a class at each sharpness."""
+    if tally.seen[c]:
+        add_powers(tally.masses[c], 1.0, tried, masses, room)
+        return
+    for h in range(holders.offsets[c], holders.offsets[c + 1]):
+        node = holders.nodes[h]
+        if turn_of(search, i, node) < 0:
+            add_powers(node_mass(search, i, node, pool, shape), 1.0 / shape.sizes[node], tried, masses, room)
+
+
+@numba.njit(cache=True, nogil=True)
+def add_powers(x: float, factor: float, powers: Array, sums: Array, room: Array) -> None:
+    """sums[k] += factor * x ** powers[k], by squares of squares: each power is twice the one TURNS before it."""
+    for k in range(powers.size):
+        room[k] = x ** powers[k] if k < TURNS else room[k - TURNS] * room[k - TURNS]
+        sums[k] += factor * room[k]

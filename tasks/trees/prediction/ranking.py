@@ -10,7 +10,15 @@ from tasks.models.base import Probabilities, Ranking
 from tasks.rows import Csr, Dense, OneHot, Rows
 from tasks.rows.base import Array
 from tasks.trees.prediction.links import room_for
-from tasks.trees.prediction.naming import NO_CLASS, UNHEARD, Holders, Named, name_classes, tally_of
+from tasks.trees.prediction.naming import (
+    NO_CLASS,
+    UNHEARD,
+    Holders,
+    Named,
+    add_own_logs,
+    name_classes,
+    tally_of,
+)
 from tasks.trees.prediction.products import scorer_of
 from tasks.trees.prediction.rounds import MATRICES, Nodes, Round, round_of
 from tasks.trees.prediction.search import Search, Shape, begin, expand, places_of
@@ -108,17 +116,18 @@ def rank_by_search(
 def likelihoods_by_sharpness(
     rows: Rows, nodes: Nodes, shape: Shape, beam: int, n_classes: int, known: Array, holders: Holders, tried: Array
 ) -> Array:
-    """(n_tried,) float64: log-probability of the labels `known` (n_rows,) int32, summed, at each sharpness."""
+    """(n_tried,) float64: log-probability of the labels `known` (n_rows,) int32, summed, at each sharpness.
+
+    tried  as of `naming.add_powers`
+    """
     n_depths, widest = int(shape.depths.max()), int(shape.n_children.max())
     places = places_of(np.bincount(shape.depths[shape.n_children > 0], minlength=n_depths), beam)
     total, tally = np.zeros(tried.size), tally_of(n_classes)
     for start, stop, part in slices(rows, max(widest * int(places[-1]), decoded_cells(rows, nodes.form))):
         search, pool = search_rows(part, nodes, shape, places)
+        named = nothing_named(part.n_rows, 1, n_depths, asked=True)
         labels = np.asarray(known[start:stop], np.int32)
-        for k, sharpness in enumerate(tried.tolist()):
-            named = nothing_named(part.n_rows, 1, n_depths, asked=True)
-            name_classes(search, pool, shape._replace(sharpness=sharpness), tally, holders, labels, named)
-            total[k] += named.own.sum(dtype=np.float64)
+        add_own_logs(search, pool, shape, tally, holders, labels, named, np.asarray(tried), total)
     return total
 
 
