@@ -222,6 +222,6 @@ def test_likelihoods_are_their_sums(reference: bool) -> None:
     told = [(s, c) for s, c in zip(scores, children, strict=True) if reference or c >= 0]
     expected = [-sum(naive.child_softmax(scale * s, c, reference) for s, c in told) for scale in scales]
     np.testing.assert_allclose(found, expected, rtol=1e-5)
-    total = np.zeros(3)
+    total = np.zeros(scales.size)
     add_likelihoods(np.zeros((0, 3), np.float32), np.zeros(0, np.int32), reference, scales, total)
     assert (total == 0).all()
