@@ -191,7 +191,8 @@ def plan_text(made: Plan, memory: MemoryPlan) -> str:
     limit = f" of {human_bytes(memory.limit)}" if memory.limit else ""
     if not made.to_run:
         return "\n".join([*lines, "", "everything is finished: nothing to run"]) + "\n"
-    there = f", of which {human_bytes(made.begun_bytes)} are there already" if made.begun_bytes else ""
+    begun = made.begun_bytes
+    there = f", of which {human_bytes(begun)} are there already" if begun else ""
     lines += [
         "",
         f"peak memory per worker  at most {human_bytes(memory.peak)}{limit}: process {human_bytes(IDLE_WORKER_BYTES)}, "

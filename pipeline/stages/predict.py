@@ -68,7 +68,7 @@ class PredictStage(Stage):
 
     learner: Learner
     predict: PredictSection
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     @property
     def name(self) -> str:

@@ -76,6 +76,8 @@ def name_classes(
 
     known  (n_rows,) int32: the label whose probability is wanted, -1 for none; or (0,), for no probabilities at all
     """
+    power = np.array([shape.sharpness])
+    norms, masses, room = np.ones(1), np.empty(1), np.empty(1)
     for i in range(search.at.size):
         n, empty = add_up(search, i, pool, shape, tally, named)
         select(tally, n, named.labels[i], named.values[i])
@@ -85,10 +87,14 @@ def name_classes(
             named.path[i, shape.depths[leaf]] = leaf
             leaf = shape.parents[leaf]
         if known.size:
-            adds_up = shape.link == 0 and shape.sharpness == 1  # products of softmaxes
-            norm = 1.0 if adds_up else max(frontier_mass(search, i, pool, shape), LEAST_NORM)
-            mass = mass_of(search, i, known[i], pool, shape, tally, holders) / norm if known[i] >= 0 else np.nan
-            named.norms[i], named.own[i] = norm, np.log(UNHEARD if mass == 0 else mass)
+            if shape.link != 0 or shape.sharpness != 1:  # products of softmaxes add up to 1
+                norms[0] = 0.0
+                add_frontier(search, i, pool, shape, power, norms, room)
+            named.norms[i] = max(norms[0], LEAST_NORM)
+            if known[i] >= 0:
+                masses[0] = 0.0
+                add_own(search, i, known[i], pool, shape, tally, holders, power, masses, room)
+                named.own[i] = log_of(masses[0], norms[0])
         for k in range(n):
             tally.seen[tally.touched[k]] = False
 
@@ -162,37 +168,6 @@ def node_mass(search: Search, i: int, node: int, pool: Array, shape: Shape) -> f
 
 
 @numba.njit(cache=True, nogil=True)
-def mass_of(search: Search, i: int, c: int, pool: Array, shape: Shape, tally: Tally, holders: Holders) -> float:
-    """The sharpened mass of a class: that of its reached leaves, or its even shares of the open nodes that hold it."""
-    if tally.seen[c]:
-        return float(tally.masses[c] ** shape.sharpness)
-    mass = 0.0
-    for h in range(holders.offsets[c], holders.offsets[c + 1]):
-        node = holders.nodes[h]
-        if turn_of(search, i, node) < 0:
-            mass += node_mass(search, i, node, pool, shape) ** shape.sharpness / shape.sizes[node]
-    return mass
-
-
-@numba.njit(cache=True, nogil=True)
-def frontier_mass(search: Search, i: int, pool: Array, shape: Shape) -> float:
-    """The sum over all nodes that row i came to and did not expand, sharpened; a leaf's classes share its mass."""
-    mass = 0.0
-    for e in range(search.n_found[i]):
-        node, start = search.expanded[i, e], search.starts[i, e]
-        for q in range(shape.n_children[node]):
-            child = shape.first_child[node] + q
-            if turn_of(search, i, child) >= 0:
-                continue
-            held = max(1, shape.sizes[child]) if shape.n_children[child] == 0 else 1
-            mass += held * (pool[start + q] / held) ** shape.sharpness
-    return mass
-
-
-# ---- at several sharpnesses ----------------------------------------------------------------------------------------
-
-
-@numba.njit(cache=True, nogil=True)
 def add_own_logs(
     search: Search,
     pool: Array,
@@ -216,15 +191,17 @@ def add_own_logs(
             add_frontier(search, i, pool, shape, tried, norms, room)
             add_own(search, i, known[i], pool, shape, tally, holders, tried, masses, room)
             for k in range(tried.size):
-                own = masses[k] / max(norms[k], LEAST_NORM)
-                total[k] += np.log(own if own > 0 else UNHEARD)
+                total[k] += log_of(masses[k], norms[k])
         for k in range(n):
             tally.seen[tally.touched[k]] = False
 
 
 @numba.njit(cache=True, nogil=True)
 def add_frontier(search: Search, i: int, pool: Array, shape: Shape, tried: Array, norms: Array, room: Array) -> None:
-    """norms += `frontier_mass` at each sharpness."""
+    """norms += the sum over all nodes that row i came to and did not expand, at each sharpness tried.
+
+    A leaf's classes share its mass. norms, room (n_tried,)
+    """
     for e in range(search.n_found[i]):
         node, start = search.expanded[i, e], search.starts[i, e]
         for q in range(shape.n_children[node]):
@@ -248,7 +225,10 @@ def add_own(
     masses: Array,
     room: Array,
 ) -> None:
-    """masses += `mass_of` a class at each sharpness."""
+    """masses += that of a class: of its reached leaves, or its even shares of the open nodes that hold it.
+
+    At each sharpness tried; masses, room (n_tried,)
+    """
     if tally.seen[c]:
         add_powers(tally.masses[c], 1.0, tried, masses, room)
         return
@@ -264,3 +244,9 @@ def add_powers(x: float, factor: float, powers: Array, sums: Array, room: Array)
     for k in range(powers.size):
         room[k] = x ** powers[k] if k < TURNS else room[k - TURNS] * room[k - TURNS]
         sums[k] += factor * room[k]
+
+
+@numba.njit(cache=True, nogil=True)
+def log_of(mass: float, norm: float) -> float:
+    """The logarithm of a class's probability."""
+    return float(np.log(mass / max(norm, LEAST_NORM) if mass > 0 else UNHEARD))
