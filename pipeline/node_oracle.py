@@ -35,8 +35,9 @@ from tasks.trees.blocks import (
     tree_likelihoods,
 )
 from tasks.trees.kmeans.sharpness import sharpened
-from tasks.trees.label_tree import Grown, grow_node
+from tasks.trees.label_tree import grow_node
 from tasks.trees.local import Balance, tree_of
+from tasks.trees.node import Grown
 from tasks.trees.place import Ground, Summary, classes_at, finished, read_grown, write_done
 from tasks.trees.spherical import kept_columns
 from tasks.trees.tree import LabelTree, Path
@@ -198,9 +199,7 @@ def grow_tree(ground: Ground, field: Field, n_train: int, pool: Pool, log: Log =
 
 def made_sure(tree: LabelTree, ground: Ground, field: Field, pool: Pool) -> LabelTree:
     """The tree with the sharpness that its validation rows tell."""
-    header = {**tree.header(), "n_features": tree.n_features, "n_classes": tree.n_classes}
-    header["tree"] = {name: header["tree"][name] for name in ("n_nodes", "shape")}
-    shared = ground, tree.tensors(), header
+    shared = ground, tree.tensors(), tree.bare_header()
     return sharpened(tree, pool.sum(tree_likelihoods, field.judged, *shared, name=f"sure_{ground.name}"))
 
 

@@ -205,10 +205,8 @@ class BengioStage(TrainStage):
 
     def _judged(self, work: Work, model: LabelTree, counts: SplitCounts) -> Judged:
         """Where validation rows go, and how surely."""
-        header = {**model.header(), "n_features": model.n_features, "n_classes": model.n_classes}
-        header["tree"] = {name: header["tree"][name] for name in ("n_nodes", "shape")}
         blocks = field_of(work, self.learner.tested_on).judged
-        shared = work.dataset.path, model.tensors(), header, counts.without
+        shared = work.dataset.path, model.tensors(), model.bare_header(), counts.without
         found: Judged = work.pool.sum(judge_block, blocks, *shared, name=f"judge_{self.learner.name}")
         return found
 

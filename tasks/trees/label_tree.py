@@ -19,8 +19,6 @@ from tasks.trees.partition import Partition, accuracy_constrained, efficiency_co
 from tasks.trees.spherical import clusters
 from tasks.trees.tree import Path
 
-__all__ = ["Grown", "Node", "first_partition", "grow_node", "improve"]
-
 
 def grow_node(node: Node, params: TreeParams, seed: int, path: Path) -> Grown:
     """Grow a node with at least two classes as its tree's parameters, as of `settled`, say."""

@@ -21,13 +21,13 @@ from tasks.trees.kmeans.node_fit import fit_whole, plain_rows, sum_likelihoods
 from tasks.trees.kmeans.params import KMeansTreeParams
 from tasks.trees.kmeans.reach import reached
 from tasks.trees.kmeans.sharpness import likelihoods_of, sharpened
-from tasks.trees.label_tree import Grown, grow_node
-from tasks.trees.node import LIKELIHOODS
+from tasks.trees.label_tree import grow_node
+from tasks.trees.node import LIKELIHOODS, Grown
 from tasks.trees.params import LabelTreeParams, TreeParams
 from tasks.trees.scale import held_likelihoods, scales_of
 from tasks.trees.spherical import class_sums_of
-from tasks.trees.tree import LabelTree, Path, Split, assemble, node_scores
-from tasks.trees.weights import active_features, narrowed
+from tasks.trees.tree import LabelTree, Path, Split, assemble
+from tasks.trees.weights import active_features, narrowed, node_scores
 
 
 @dataclass(frozen=True, eq=False)

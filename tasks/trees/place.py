@@ -26,8 +26,8 @@ from tasks.files import disk_room
 from tasks.fit.targets import TRAIN, VALIDATION
 from tasks.io import Block, blocks_of, read_labels, read_split
 from tasks.rows.base import Array
-from tasks.trees.label_tree import Grown
 from tasks.trees.local import node_name
+from tasks.trees.node import Grown
 from tasks.trees.params import TreeParams
 from tasks.trees.tree import Path, Split
 from tasks.trees.weights import ActiveWeights, AnyWeights, SparseWeights

@@ -28,8 +28,6 @@ from tasks.trees.weights import (
     node_scores,
 )
 
-__all__ = ["LabelTree", "Path", "Split", "assemble", "node_scores", "shape_counts"]
-
 NONE = -1  # no class (NULL), no node
 
 TENSORS = ("first_child", "n_children", "offsets", "classes", "weights", "bias")
@@ -277,6 +275,11 @@ class LabelTree:
         facts |= {LINK: self.link} if self.link != SOFTMAX else {}
         facts |= {SHARPNESS: self.sharpness} if self.sharpness != 1 else {}
         return facts | ({PROBABILISTIC: True} if self.probabilistic else {})
+
+    def bare_header(self) -> dict[str, Any]:
+        """What `load` needs beside the tensors, without the facts of its making: for trees that travel with tasks."""
+        bare = replace(self, facts={}).header()
+        return {**bare, "n_features": self.n_features, "n_classes": self.n_classes}
 
     def tensors(self) -> dict[str, Array]:
         """Arrays for weights.safetensors."""

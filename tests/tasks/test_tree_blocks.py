@@ -19,7 +19,7 @@ from tasks.io import (
 from tasks.rows import Csr, Dense, Rows
 from tasks.trees.blocks import NodeTask, grow_whole
 from tasks.trees.gather import gather
-from tasks.trees.label_tree import Grown
+from tasks.trees.node import Grown
 from tasks.trees.params import LabelTreeParams
 from tasks.trees.place import (
     Ground,
