@@ -1,0 +1,1 @@
+"""Support vector machines: kernel functions, solvers, banks of classifiers."""
