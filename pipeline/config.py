@@ -17,6 +17,7 @@ from pipeline.config_errors import ConfigError, findings_of
 from pipeline.overrides import Origins, apply_overrides, refuse_swept, split_overrides
 from pipeline.sections import (
     OWN_ROWS,
+    AdditiveMap,
     AnyEncoding,
     BengioTree,
     CodesEncoding,
@@ -52,6 +53,7 @@ from pipeline.sweep import expand
 
 __all__ = [
     "OWN_ROWS",
+    "AdditiveMap",
     "AnyEncoding",
     "BengioTree",
     "CodesEncoding",
@@ -113,12 +115,17 @@ class RunConfig(Section):
 
     def _disagreements(self) -> Iterator[str]:
         columns = {OWN_ROWS: OWN_ROWS}  # rows name -> the rows whose columns it has
+        no_histograms: dict[str, str] = {}  # rows name -> why they are none
         for encoding in self.encode:
             if encoding.rows not in columns:
                 yield f"encode {encoding.name!r} reads rows {encoding.rows!r}: expected one of {sorted(columns)}"
             if encoding.name in columns:
                 yield f"two encodings are called {encoding.name!r} ('x' is the dataset's own rows)"
+            why = no_histograms.get(encoding.rows, "")
+            if why and isinstance(encoding, AdditiveMap):
+                yield f"encode {encoding.name!r} is of a kernel of histograms, rows {encoding.rows!r} are none: {why}"
             kept = encoding.keeps_columns
+            no_histograms[encoding.name] = why if kept else encoding.no_histograms
             columns[encoding.name] = columns.get(encoding.rows, encoding.rows) if kept else encoding.name
         for learner in self.train:
             yield from _learner_disagreements(learner, columns)

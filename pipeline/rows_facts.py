@@ -8,7 +8,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.config import OWN_ROWS, AnyEncoding, CodesEncoding, Dwta, PcaEncoding, PqEncoding, RunConfig, Wta
+from pipeline.config import (
+    OWN_ROWS,
+    AdditiveMap,
+    AnyEncoding,
+    CodesEncoding,
+    Dwta,
+    PcaEncoding,
+    PqEncoding,
+    RunConfig,
+    Wta,
+)
 from pipeline.dataset import Dataset
 from tasks.hashing.wta import dtype_of
 from tasks.io import nonzeros_of
@@ -62,10 +72,22 @@ def _encoded(encoding: AnyEncoding, source: RowsFacts, dataset: Dataset) -> Rows
         kept = encoding.kept(source.n_features, dataset.split_counts["train"])
         encoder = FLOAT_BYTES * source.n_features * (kept + 1)
         return RowsFacts("dense", kept, FLOAT_BYTES * kept * block_rows, kept, encoder)
+    if isinstance(encoding, AdditiveMap):
+        return _mapped(2 * encoding.samples + 1, source, block_rows)
     n_codes = code_count(encoding)
     block_bytes = dtype_of(n_codes).itemsize * encoding.hashes * block_rows
     windows = FLOAT_BYTES * encoding.hashes * encoding.window
     return RowsFacts("onehot", encoding.hashes * n_codes, block_bytes, 2 * encoding.hashes, windows)
+
+
+def _mapped(width: int, source: RowsFacts, block_rows: int) -> RowsFacts:
+    """Every number of the source as `width` numbers: sparse rows of sparse ones, dense rows of all others."""
+    columns = width * source.n_features
+    if source.body == "csr":
+        pointers = 8 * block_rows
+        nbytes = width * max(0, source.block_bytes - pointers) + pointers
+        return RowsFacts("csr", columns, nbytes, width * source.row_floats)
+    return RowsFacts("dense", columns, FLOAT_BYTES * columns * block_rows, columns)
 
 
 def code_count(encoding: Wta | Dwta) -> int:

@@ -33,6 +33,7 @@ class Encoding(Section):
     """What every encoding is told."""
 
     keeps_columns: ClassVar[bool] = False  # whether its rows stand for those that it reads, column by column
+    no_histograms: ClassVar[str] = ""  # why an additive kernel of its rows is none, where it is so
 
     name: Name = Field(description="what learners call it in `rows` and `test_rows`")
     sweep: Sweep = None
@@ -54,6 +55,8 @@ class PqEncoding(Encoding):
 class PcaEncoding(Encoding):
     """Principal components of the training rows: dense rows of fewer columns."""
 
+    no_histograms: ClassVar[str] = "components are negative as often as not"
+
     kind: Literal["pca"]
     components: int | None = Field(
         None, ge=1, description="columns that are left; default: 64, or as many as there are features or training rows"
@@ -66,6 +69,8 @@ class PcaEncoding(Encoding):
 
 class CodesEncoding(Encoding):
     """Keys of winner-take-all codes (Chen & Shrivastava): small whole numbers, to learners one-hot rows."""
+
+    no_histograms: ClassVar[str] = "of rows of 0 and 1 it is the inner product: learn from the codes themselves"
 
     hashes: int = Field(1000, ge=1, description="codes per row")
     window: int = Field(4, ge=1, description="features that a hash compares (K)")
@@ -98,7 +103,19 @@ class Dwta(CodesEncoding):
         return 16 * self.window if self.range is None else self.range or None
 
 
-AnyEncoding = Annotated[PqEncoding | PcaEncoding | Wta | Dwta, Field(discriminator="kind")]
+class AdditiveMap(Encoding):
+    """Feature map of an additive kernel, chi2 or histogram intersection (Vedaldi & Zisserman): 2n + 1 columns each."""
+
+    no_histograms: ClassVar[str] = "mapped rows hold negative values"
+
+    kind: Literal["chi2-map", "hi-map"]
+    samples: int = Field(1, ge=1, le=100, description="frequencies (n): a column becomes 2n + 1")
+    period: float | None = Field(
+        None, gt=0, le=1000, description="of the approximated kernel along log y - log x; default: the paper's for n"
+    )
+
+
+AnyEncoding = Annotated[PqEncoding | PcaEncoding | Wta | Dwta | AdditiveMap, Field(discriminator="kind")]
 
 
 class Learner(Section):
@@ -369,6 +386,8 @@ KINDS: dict[str, type[Section]] = {
     "pca": PcaEncoding,
     "wta": Wta,
     "dwta": Dwta,
+    "chi2-map": AdditiveMap,
+    "hi-map": AdditiveMap,
     "ovr": OneVsRest,
     "msvm": MultiSvm,
     "hie-svm": HieSvm,

@@ -26,6 +26,7 @@ from pipeline.outputs import ACCURACY, metrics_path, output_place, put_in_place,
 from pipeline.plan import MemoryPlan, human_bytes
 from pipeline.store import RunFolder
 from tasks.errors import UsageError
+from tasks.features.errors import numbered
 from tasks.io import FEATURES
 from tasks.models.blocks import predict_block
 from tasks.models.errors import ColumnMismatch, ModelMissing, NoProbabilities
@@ -216,7 +217,10 @@ def _predict_files(
         index = np.arange(rows.n_rows)
         marks = np.full(rows.n_rows, NONE, np.int32) if known is None else known[start : start + rows.n_rows]
         parts.append(scratch / part_name(len(parts)))
-        write_part(parts[-1], Selected(index, index + start, marks), saved.rank(rows, top, labels=marks, beam=beam))
+        selected = Selected(index, index + start, marks)
+        with numbered(lambda ids=selected.row_ids: ids):  # type: ignore[misc]
+            ranking = saved.rank(rows, top, labels=marks, beam=beam)
+        write_part(parts[-1], selected, ranking)
         if known is not None:
             accuracy.add(ALL_ROWS, read_part(parts[-1]))
     return Predicted(parts, source.n_rows, accuracy)

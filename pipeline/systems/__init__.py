@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from pipeline.config import (
+    AdditiveMap,
     AnyEncoding,
     BengioTree,
     KMeansTree,
@@ -18,6 +19,7 @@ from pipeline.config import (
     Training,
 )
 from pipeline.stage import Asked, Facts, Stage
+from pipeline.stages.additive import AdditiveStage
 from pipeline.stages.bengio import BengioStage, confused_alike
 from pipeline.stages.codes import CodesStage
 from pipeline.stages.encode import PqStage
@@ -71,6 +73,8 @@ def _encoding(encoding: AnyEncoding, facts: Facts) -> Stage:
         return PqStage.of(encoding, facts)
     if isinstance(encoding, PcaEncoding):
         return PcaStage.of(encoding, facts)
+    if isinstance(encoding, AdditiveMap):
+        return AdditiveStage.of(encoding, facts)
     return CodesStage.of(encoding, facts)
 
 

@@ -1,1 +1,1 @@
-"""Features learnt from rows: principal components."""
+"""Features of rows: principal components, feature maps of additive kernels."""

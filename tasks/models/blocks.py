@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from tasks.cache import ByteCache
+from tasks.features.errors import numbered
 from tasks.files import version_of
 from tasks.io import Block, read_rows
 from tasks.models.errors import ModelMissing
@@ -72,7 +73,8 @@ def predict_block(
         rows = rows.take(selected.index)
     warm_up(saved, rows, top, encoded, beam)
     start = time.perf_counter()
-    ranking = saved.rank(rows, top, encoded, selected.labels, beam)
+    with numbered(lambda: selected.row_ids):
+        ranking = saved.rank(rows, top, encoded, selected.labels, beam)
     seconds = time.perf_counter() - start
     digest = write_part(Path(target_dir) / part_name(block.index), selected, ranking)
     return PredictReport(rows.n_rows, int(ranking.evaluations.sum(dtype=np.int64)), seconds, (digest,))

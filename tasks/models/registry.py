@@ -26,6 +26,8 @@ ENCODERS = {
     "pca": "tasks.features.pca_encoder:PcaEncoder",
     "wta": "tasks.models.code_encoder:CodeEncoder",
     "dwta": "tasks.models.code_encoder:CodeEncoder",
+    "chi2-map": "tasks.features.additive_encoder:AdditiveEncoder",
+    "hi-map": "tasks.features.additive_encoder:AdditiveEncoder",
 }
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from pipeline.config import (
+    AdditiveMap,
     BengioTree,
     CodesEncoding,
     DataSection,
@@ -45,6 +46,7 @@ SECTIONS: tuple[tuple[str, tuple[type[Section], ...]], ...] = (
     ("... `wta` `dwta`", (CodesEncoding,)),
     ("... `wta`", (Wta,)),
     ("... `dwta`", (Dwta,)),
+    ("... `chi2-map` `hi-map`", (AdditiveMap,)),
     ("`[[train]]` of any kind", (Learner,)),
     ("... all but `trace-norm`", (SgdLearner,)),
     ("... `ovr`", (OneVsRest,)),
