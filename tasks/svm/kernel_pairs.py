@@ -33,7 +33,7 @@ def pair_sums(kind: KernelKind, rows: Rows, others: Rows) -> Iterator[tuple[slic
     if rows.n_features != others.n_features:
         what = f"rows of {rows.n_features} columns beside rows of {others.n_features}"
         raise ColumnMismatch(what, "kernel", "compare rows of one encoding")
-    left, right = rows.decoded(), others.decoded()
+    left, right = (body if isinstance(body, Dense) else body.decoded() for body in (rows, others))
     if isinstance(left, Dense) and isinstance(right, Dense):
         yield from dense_tiles(TERMS[kind], left.values, right.values)
     else:

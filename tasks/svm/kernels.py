@@ -6,7 +6,7 @@ IJCV 2007: exp(-D / A), D the chi-squared distance 1/2 sum of (x - y)^2 / (x + y
 
 from __future__ import annotations
 
-import math
+import sys
 from dataclasses import asdict, dataclass
 from typing import Any, get_args
 
@@ -47,7 +47,7 @@ class Kernel:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ParamError("kernel", self.kind, " | ".join(KINDS), "no other kernel is known")
-        if not (isinstance(self.width, (int, float)) and math.isfinite(self.width) and self.width > 0):
+        if not (isinstance(self.width, (int, float)) and 0 < self.width <= sys.float_info.max):
             raise ParamError("kernel width", self.width, "a finite number above 0", "distances are divided by it")
         if self.kind not in OF_DISTANCES and self.width != 1.0:
             raise ParamError("kernel width", self.width, "1", f"the {self.kind} kernel has no width")
@@ -59,11 +59,16 @@ class Kernel:
         """
         out = np.empty((rows.n_rows, others.n_rows), np.float32)
         for mine, theirs, sums in pair_sums(self.kind, rows, others):
-            if self.kind in OF_DISTANCES:
-                sums *= (-0.5 if self.kind == "chi2" else -1.0) / self.width
-                np.exp(sums, out=sums)
-            out[mine, theirs] = sums
+            out[mine, theirs] = self._of_sums(sums)
         return out
+
+    def _of_sums(self, sums: Array) -> Array:
+        """Kernel values in place of the sums. NumPy gives a number the same exponential wherever it stands."""
+        if self.kind in OF_DISTANCES:
+            with np.errstate(over="ignore"):  # a distance of very many widths
+                sums /= -2.0 * self.width if self.kind == "chi2" else -self.width
+            np.exp(sums, out=sums)
+        return sums
 
     def diagonal(self, rows: Rows) -> Array:
         """(n,) float64: k(x, x), of rbf and chi2 exactly 1; of the others without the rounding of a block's float32."""
