@@ -154,7 +154,7 @@ def take_logarithms(values: Array, room: Array, bits: Array) -> None:
     fractions, words, exponents = room[SIN, :n], bits[SIN, :n], room[COS, :n]
     logs, roots = room[LOG, :n], room[ROOT, :n]
     for i in range(n):
-        fractions[i] = values[i]
+        fractions[i] = values[i] + 0.0  # which takes its sign from -0
         roots[i] = np.sqrt(fractions[i])
     for i in range(n):
         exponents[i] = np.float64((words[i] >> 52) - 1023)
@@ -205,5 +205,5 @@ def write_harmonics(n: int, amplitudes: Array, room: Array, out: Array) -> None:
             c = cosine[i] * cosines[i] - sine[i] * sines[i]
             s = cosine[i] * sines[i] + sine[i] * cosines[i]
             cosine[i], sine[i] = c, s
-            out[i, 2 * j - 1] = a * c + 0.0
+            out[i, 2 * j - 1] = a * c + 0.0  # again
             out[i, 2 * j] = a * s + 0.0
