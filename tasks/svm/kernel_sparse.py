@@ -16,7 +16,8 @@ from tasks.rows.base import Array
 from tasks.rows.csr import Csr
 from tasks.svm.kernel_dense import MINIMA, RATIOS, SQUARES
 
-ROWS_AT_ONCE = 64
+SUMS_AT_ONCE = 2**16  # what a core's own cache holds
+LEAST = 1e-300  # divides instead of 0
 
 
 def sparse_tiles(terms: int, rows: Csr, others: Csr) -> Iterator[tuple[slice, slice, Array]]:
@@ -28,9 +29,10 @@ def sparse_tiles(terms: int, rows: Csr, others: Csr) -> Iterator[tuple[slice, sl
     """
     columns = by_columns(others.data, others.indices, others.indptr, others.n_features)
     mine, theirs = own_sums(terms, rows.data, rows.indptr), own_sums(terms, others.data, others.indptr)
-    sums = np.empty((ROWS_AT_ONCE, others.n_rows))
-    for start in range(0, rows.n_rows, ROWS_AT_ONCE):
-        stop = min(start + ROWS_AT_ONCE, rows.n_rows)
+    size = max(1, min(rows.n_rows, SUMS_AT_ONCE // max(1, others.n_rows)))
+    sums = np.empty((size, others.n_rows))
+    for start in range(0, rows.n_rows, size):
+        stop = min(start + size, rows.n_rows)
         tile, indptr = sums[: stop - start], np.asarray(rows.indptr[start : stop + 1], np.int64)
         add_common(terms, rows.data, rows.indices, indptr, *columns, tile)
         if terms == SQUARES:
@@ -70,7 +72,7 @@ def own_sums(terms: int, data: Array, indptr: Array) -> Array:
     return sums
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")  # a check for divisors of 0 costs as much as the division
+@numba.njit(cache=True, nogil=True)
 def add_common(
     terms: int, data: Array, indices: Array, indptr: Array, values: Array, owners: Array, starts: Array, sums: Array
 ) -> None:
@@ -81,23 +83,32 @@ def add_common(
     sums                    (n, m) float64
     """
     sums[:] = 0.0
+    room = np.empty(sums.shape[1])
     for i in range(indptr.size - 1):
         total = sums[i]
         for p in range(indptr[i], indptr[i + 1]):
             x, k = np.float64(data[p]), indices[p]
             column, owner = values[starts[k] : starts[k + 1]], owners[starts[k] : starts[k + 1]]
-            if terms == MINIMA:
-                for e in range(column.size):
+            if terms == RATIOS:
+                column_ratios(x, column, room)
+                for e in range(owner.size):
+                    total[owner[e]] += room[e]
+            elif terms == MINIMA:
+                for e in range(owner.size):
                     y = np.float64(column[e])
                     total[owner[e]] += x if x < y else y
-            elif terms == RATIOS:
-                for e in range(column.size):
-                    y = np.float64(column[e])
-                    b = x + y
-                    total[owner[e]] += x * y / (b if b > 1e-300 else 1e-300)
             else:
-                for e in range(column.size):
+                for e in range(owner.size):
                     total[owner[e]] += x * np.float64(column[e])
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")  # a check for divisors of 0 would not vectorise
+def column_ratios(x: float, column: Array, ratios: Array) -> None:
+    """ratios[e] <- x y / (x + y) for each y of a column, 0 / 0 = 0. ratios (>= column.size,) float64"""
+    for e in range(column.size):
+        y = np.float64(column[e])
+        b = x + y
+        ratios[e] = x * y / (b if b > LEAST else LEAST)
 
 
 @numba.njit(cache=True, nogil=True)

@@ -100,7 +100,7 @@ def test_tiles_leave_no_trace(kind: Any, body: str, monkeypatch: pytest.MonkeyPa
     whole = kernel_of(kind).block(rows, others)
     monkeypatch.setattr(kernel_dense, "LANES", 3)
     monkeypatch.setattr(kernel_dense, "ROWS_AT_ONCE", 2)
-    monkeypatch.setattr(kernel_sparse, "ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(kernel_sparse, "SUMS_AT_ONCE", 2 * others.n_rows)
     np.testing.assert_array_equal(kernel_of(kind).block(rows, others), whole)
 
 
