@@ -45,7 +45,11 @@ def coloring_value(plus: Array, minus: Array, coloring: Array) -> float:
 
 
 def unforced(plus: Array, minus: Array, coloring: Array) -> bool:
-    """Whether every class that is not 0 gains by it: its cost is below 0, its mean hinge below rho."""
+    """Whether every class that is not 0 gains by it: its cost is below 0, its mean hinge below rho.
+
+    A best coloring is forced by the demand for both signs (`signs_bind`), or by the balance alone: where most of many
+    classes want one side, it costs less to color a few the other way than to leave as many out.
+    """
     own = _own(np.asarray(plus), np.asarray(minus), coloring)
     return bool((own[coloring != 0] < 0).all())
 
@@ -76,6 +80,16 @@ def balanced_coloring(plus: Array, minus: Array, balance: int) -> Array:
     Same arguments and errors.
     """
     return _balanced(*_checked(plus, minus, balance))
+
+
+def signs_bind(plus: Array, minus: Array, balance: int) -> bool:
+    """Whether the demand for both signs binds: the best coloring without it lacks one, so a class must be forced.
+
+    With rho <= 1 and where the balance does not bind, that is whether the best coloring is not `unforced`; with rho > 1
+    a forced class may gain by either color. Arguments and errors of `best_coloring`.
+    """
+    coloring = balanced_coloring(plus, minus, balance)
+    return not ((coloring > 0).any() and (coloring < 0).any())
 
 
 def _own(plus: Array, minus: Array, coloring: Array) -> Array:

@@ -11,7 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.errors import Diverged, InputError, ParamError
-from tasks.relaxed.coloring import balanced_coloring, best_coloring, coloring_costs, coloring_value, unforced
+from tasks.relaxed.coloring import (
+    balanced_coloring,
+    best_coloring,
+    coloring_costs,
+    coloring_value,
+    signs_bind,
+    unforced,
+)
 from tasks.rows.base import Array
 from tests.naive import coloring as naive
 from tests.shared import shared_path
@@ -155,14 +162,30 @@ def test_forced_signs_are_seen_in_both_ways() -> None:
     coloring = best_coloring(plus, minus, 10)
     np.testing.assert_array_equal(coloring, [1, 1, -1])
     assert not unforced(plus, minus, coloring)
-    assert (balanced_coloring(plus, minus, 10) == 1).all()
+    assert signs_bind(plus, minus, 10)
+
+
+@given(costs(12))
+@settings(max_examples=100)
+def test_without_a_binding_balance_only_the_demand_for_signs_forces(drawn: tuple[Array, Array]) -> None:
+    plus, minus = drawn[0], np.maximum(drawn[1], -drawn[0])  # rho <= 1
+    n = plus.size
+    assert signs_bind(plus, minus, n) == (not unforced(plus, minus, best_coloring(plus, minus, n)))
+
+
+@given(st.sampled_from(["convex", "any", "forced"]), st.integers(2, 7), seeds, balances)
+@settings(max_examples=80)
+def test_signs_bind_where_both_cost_more(kind: str, n: int, seed: int, balance: int) -> None:
+    plus, minus = costs_of(kind, n, seed)
+    least, without = (naive.least_cost(plus, minus, balance, both) for both in (True, False))
+    assert signs_bind(plus, minus, balance) == (least > without + 1e-12)
 
 
 def test_a_dear_class_for_balance_alone_is_no_forced_sign() -> None:
     plus, minus = np.array([-9.0, -9.0, -9.0, 3.0]), np.array([30.0, 30.0, 30.0, -1.0])
     minus[1] = 1.0
-    coloring = balanced_coloring(plus, minus, 0)
-    np.testing.assert_array_equal(coloring, best_coloring(plus, minus, 0))
+    coloring = best_coloring(plus, minus, 0)
+    assert not signs_bind(plus, minus, 0)
     np.testing.assert_array_equal(coloring, [1, -1, 1, -1])
     assert not unforced(plus, minus, coloring)
 
