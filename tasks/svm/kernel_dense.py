@@ -53,10 +53,8 @@ def aligned(shape: tuple[int, ...], dtype: np.typing.DTypeLike) -> Array:
 
 @numba.njit(cache=True, nogil=True)
 def turn(others: Array, panel: Array) -> None:
-    """panel[k, j] <- others[j, k], and 0 where there is no other: (m <= LANES, d) -> (d, LANES)."""
+    """panel[k, j] <- others[j, k]: (m <= LANES, d) -> (d, LANES); lanes without an other stay what they were."""
     n_others, n_features = others.shape
-    if n_others < panel.shape[1]:
-        panel[:] = 0.0
     for start in range(0, n_features, 16):
         stop = min(start + 16, n_features)
         for j in range(n_others):

@@ -158,7 +158,16 @@ def test_rows_without_features_in_common_and_explicit_zeros(kind: Any) -> None:
 def test_extreme_widths_keep_a_row_equal_to_itself(kind: Any, width: float) -> None:
     rows = Dense(np.array([[1.0, 0.0], [0.0, 2.0]], np.float32))
     expected = np.ones((2, 2)) if width > 1 else np.eye(2)
-    np.testing.assert_array_equal(Kernel(kind, width).block(rows, rows), expected)
+    with np.errstate(over="raise"):
+        np.testing.assert_array_equal(Kernel(kind, width).block(rows, rows), expected)
+
+
+@pytest.mark.parametrize("kind", OF_DISTANCES)
+def test_distances_of_sparse_rows_are_never_below_zero(kind: Any) -> None:
+    """Rows that differ in their last bits: what is left of sums that cancel has either sign."""
+    rng = np.random.default_rng(8)
+    near = rng.random(40) * (1 + 4e-16 * rng.integers(0, 2, (30, 40)))
+    assert Kernel(kind, 1e-18).block(csr_of(near), csr_of(near)).max() == 1
 
 
 @pytest.mark.parametrize("kind", OF_HISTOGRAMS)
