@@ -21,6 +21,7 @@ from pipeline.sections import (
     AnyEncoding,
     BengioTree,
     CodesEncoding,
+    DagSvm,
     DataSection,
     Dwta,
     Encoding,
@@ -32,16 +33,22 @@ from pipeline.sections import (
     KMeansTree,
     LabelTree,
     Learner,
+    MarszalekTree,
     MultiSvm,
     Name,
+    OneVsOne,
     OneVsRest,
     PcaEncoding,
     PqEncoding,
     PredictSection,
+    RelaxedHierarchy,
     ReportSection,
     RetrieveSection,
     Section,
     SgdLearner,
+    SpectralTree,
+    SplitLearner,
+    SvmLearner,
     TaxonomyLearner,
     TraceNorm,
     Training,
@@ -57,6 +64,7 @@ __all__ = [
     "AnyEncoding",
     "BengioTree",
     "CodesEncoding",
+    "DagSvm",
     "DataSection",
     "Dwta",
     "Encoding",
@@ -69,17 +77,23 @@ __all__ = [
     "LabelTree",
     "Learner",
     "LoadedConfig",
+    "MarszalekTree",
     "MultiSvm",
     "Name",
+    "OneVsOne",
     "OneVsRest",
     "PcaEncoding",
     "PqEncoding",
     "PredictSection",
+    "RelaxedHierarchy",
     "ReportSection",
     "RetrieveSection",
     "RunConfig",
     "Section",
     "SgdLearner",
+    "SpectralTree",
+    "SplitLearner",
+    "SvmLearner",
     "TaxonomyLearner",
     "TraceNorm",
     "Training",
@@ -87,6 +101,7 @@ __all__ = [
     "TreeSvm",
     "Wta",
     "dataset_of_text",
+    "is_svm",
     "load_config",
     "read_toml",
     "read_values",
@@ -160,6 +175,11 @@ MADE_FROM: dict[type[Learner], tuple[str, str]] = {  # key, and the kind of mode
 }
 
 
+def is_svm(learner: Learner) -> bool:
+    """Whether a learner is made of support vector machines."""
+    return isinstance(learner, SvmLearner) or (isinstance(learner, OneVsRest) and learner.kernel is not None)
+
+
 def needed_models(learner: Learner) -> tuple[str, ...]:
     """The models of the config that a learner is made from."""
     key, _ = MADE_FROM.get(type(learner), ("", ""))
@@ -186,6 +206,8 @@ def _learner_disagreements(learner: Learner, columns: Mapping[str, str]) -> Iter
         yield f"train {learner.name!r}: speedup proposes what is not given of branching and depth: leave one out"
     if isinstance(learner, TraceNorm):
         yield from _path_disagreements(learner)
+    if isinstance(learner, SvmLearner | OneVsRest):
+        yield from _svm_disagreements(learner)
 
 
 def _path_disagreements(learner: TraceNorm) -> Iterator[str]:
@@ -195,6 +217,28 @@ def _path_disagreements(learner: TraceNorm) -> Iterator[str]:
             yield f"train {learner.name!r}: {key}_steps = {steps} values of {key} = 0: give a larger {key}, or one step"
     if learner.lambda1 == 0 and (learner.lambda2 == 0 or (learner.lambda2 == "auto" and learner.lambda2_steps == 1)):
         yield f"train {learner.name!r}: lambda1 and lambda2 are both 0, so no weights are best: give one of them"
+
+
+SVM_KEYS = ("kernel", "C", "width", "classes", "draw")  # that an ovr of support vector machines has
+
+
+def _svm_disagreements(learner: SvmLearner | OneVsRest) -> Iterator[str]:
+    given = learner.model_fields_set
+    if isinstance(learner, OneVsRest):
+        svm = [key for key in SVM_KEYS if key in given and key != "kernel"]
+        if learner.kernel is None and svm:
+            yield f'train {learner.name!r}: {_listed(svm)}: only with a kernel, for example kernel = "linear"'
+        others = sorted(given - Learner.model_fields.keys() - {"kind", *SVM_KEYS})
+        if learner.kernel is not None and others:
+            yield f"train {learner.name!r}: {_listed(others)}: not with a kernel, which is solved without SGD"
+    if learner.width is not None and learner.kernel not in ("rbf", "chi2"):
+        yield f"train {learner.name!r}: width is of the kernels rbf and chi2, not of {learner.kernel!r}"
+    if "draw" in given and learner.classes is None:
+        yield f"train {learner.name!r}: draw says which classes are drawn: give their number, classes"
+
+
+def _listed(keys: list[str]) -> str:
+    return " and ".join(keys) if len(keys) < 3 else ", ".join(keys)
 
 
 def _repeated(what: str, names: Iterable[str]) -> Iterator[str]:

@@ -145,10 +145,46 @@ class SgdLearner(Learner):
     batch: int = Field(16, ge=1, description="rows per step")
 
 
+KernelName = Literal["linear", "rbf", "histogram-intersection", "chi2"]
+Cost = Annotated[
+    float | None,
+    Field(gt=0, allow_inf_nan=False, description="weight of the hinges; default: chosen by cross-validation"),
+]
+Width = Annotated[
+    float | None,
+    Field(
+        gt=0,
+        allow_inf_nan=False,
+        description="of rbf and chi2, exp(-distance / width); default: mean distance of training rows",
+    ),
+]
+Drawn = Annotated[
+    int | None, Field(ge=2, description="learn and test so many classes only, drawn at random; default: all")
+]
+Draw = Annotated[int, Field(ge=0, description="which draw of them")]
+
+
+class SvmLearner(Learner):
+    """Keys of every learner made of support vector machines (Gao & Koller and the rivals there)."""
+
+    kernel: KernelName = Field("linear", description="of the support vector machines")
+    C: Cost = None
+    width: Width = None
+    classes: Drawn = None
+    draw: Draw = 0
+
+
 class OneVsRest(SgdLearner):
-    """One linear classifier per class."""
+    """One linear classifier per class; or, with a `kernel`, one support vector machine per class."""
 
     kind: Literal["ovr"]
+    kernel: KernelName | None = Field(
+        None, description="support vector machines, solved exactly, in place of SGD: with keys of `relaxed-hierarchy`"
+    )
+    C: Cost = None
+    width: Width = None
+    classes: Drawn = None
+    draw: Draw = 0
     loss: Literal["squared-hinge", "hinge", "logistic", "multinomial", "crammer-singer"] = Field(
         "squared-hinge", description="what is made small; the last two compare all classes of a row"
     )
@@ -284,6 +320,73 @@ class KMeansTree(TreeLearner):
     trees: int = Field(1, ge=1, le=100, description="with other clusters each; their probabilities are averaged")
 
 
+class OneVsOne(SvmLearner):
+    """A support vector machine for every pair of classes; the class with most votes wins (Max Wins)."""
+
+    kind: Literal["ovo"]
+
+
+class DagSvm(SvmLearner):
+    """The machines of `ovo`, asked one after another: each drops a class (Platt et al.)."""
+
+    kind: Literal["dag-svm"]
+
+
+class SplitLearner(SvmLearner):
+    """Keys of the hierarchies of two-sided classifiers."""
+
+    rows_per_node: int | None = Field(
+        None,
+        ge=2,
+        description="training rows of a node at most, of its classes alike; default: 100,000, of kernels 10,000",
+    )
+
+
+class RelaxedHierarchy(SplitLearner):
+    """Hierarchy whose nodes ignore confusing classes, colored and learnt together (Gao & Koller)."""
+
+    kind: Literal["relaxed-hierarchy"]
+    rho: float = Field(
+        0.5,
+        gt=0,
+        allow_inf_nan=False,
+        description="classes of a larger mean hinge are ignored: more is faster, less is more often right; or a list",
+    )
+    balance: int = Field(10, ge=0, description="how far the numbers of positive and negative classes may differ (B)")
+    initialisation: Literal["bottom-up", "top-down", "both"] = Field(
+        "bottom-up", description="pairs of classes that one-vs-rest confuses least; normalised cut of the rows"
+    )
+    samples: int = Field(30, ge=1, description="pairs of classes that are tried, bottom-up")
+    finalists: int = Field(3, ge=1, description="colorings that are solved on all rows of a large node, the best ones")
+    search_rows: int | None = Field(
+        None, ge=2, description="rows on which all are tried first; default: 10,000, of kernels 2,000"
+    )
+    half_steps: int = Field(24, ge=2, description="classifier and coloring in turn, at most")
+    leaves: Literal["one-vs-all", "continued"] = Field(
+        "one-vs-all", description="classes that are hard to part; continued: part them nevertheless"
+    )
+    least_active: float = Field(
+        0.4, ge=0, le=1, description="a node that would ignore more than the others of its classes is hard to part"
+    )
+
+
+class SpectralTree(SplitLearner):
+    """Binary tree by spectral clustering of one-vs-rest's confusion (Griffin & Perona), one-vs-rest at its leaves."""
+
+    kind: Literal["spectral-tree"]
+    levels: int = Field(3, ge=1, le=DEEPEST, description="splits from the root to the one-vs-rest leaves; or a list")
+
+
+class MarszalekTree(SplitLearner):
+    """Relaxed tree by normalised cuts of rows, classes cut through on both sides (Marszalek & Schmid)."""
+
+    kind: Literal["marszalek"]
+    alpha: float = Field(
+        0.5, gt=0, le=1, description="a class with less than alpha / 2 of its rows on a side is not there; or a list"
+    )
+    cut_rows: int = Field(1000, ge=2, description="rows whose kernel matrix is cut")
+
+
 class TraceNorm(Learner):
     """Multinomial logistic regression with a penalty on the trace norm of the weights (Harchaoui et al.)."""
 
@@ -338,7 +441,21 @@ class TraceNorm(Learner):
 
 
 Training = Annotated[
-    OneVsRest | MultiSvm | HieSvm | TreeSvm | Heshing | FlatHash | LabelTree | BengioTree | KMeansTree | TraceNorm,
+    OneVsRest
+    | MultiSvm
+    | HieSvm
+    | TreeSvm
+    | Heshing
+    | FlatHash
+    | LabelTree
+    | BengioTree
+    | KMeansTree
+    | TraceNorm
+    | RelaxedHierarchy
+    | SpectralTree
+    | MarszalekTree
+    | OneVsOne
+    | DagSvm,
     Field(discriminator="kind"),
 ]
 
@@ -375,6 +492,10 @@ class ReportSection(Section):
 
     title: str = Field("", description="heading of the page; default: the run's name")
     worst_classes: int = Field(20, ge=0, description="rows of the per-class table")
+    wrong_metric: bool = Field(
+        False,
+        description="of kernels also the number of classifiers as cost, which says little (Gao & Koller, Figure 4)",
+    )
     rows: list[Annotated[int, Field(ge=0)]] = Field(
         [],
         description="test rows, by number in the source, whose way down trees is shown; default: two right, two wrong",
@@ -398,4 +519,9 @@ KINDS: dict[str, type[Section]] = {
     "bengio-tree": BengioTree,
     "kmeans-tree": KMeansTree,
     "trace-norm": TraceNorm,
+    "relaxed-hierarchy": RelaxedHierarchy,
+    "spectral-tree": SpectralTree,
+    "marszalek": MarszalekTree,
+    "ovo": OneVsOne,
+    "dag-svm": DagSvm,
 }

@@ -6,7 +6,7 @@
     sweep = { bits = [12, 14, 16] }
 
 Several keys give every combination. A section whose `rows` (or `test_rows`) are those of a swept encoding, braces and
-all, is swept along with it.
+all, is swept along with it. `rho = [0.5, 0.6]` is a sweep as well, of models called `NAME-0.5` and `NAME-0.6`: a curve.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pipeline.overrides import Origins
 SECTIONS = ("encode", "train", "retrieve")
 MOST = 2000  # sections that one may stand for
 READS = ("rows", "test_rows")
+CURVES = ("rho", "alpha", "levels")  # keys of a learner that may be a list of their own: one model for each value
 Combination = dict[str, Any]  # swept key -> value
 
 
@@ -35,7 +36,7 @@ def expand(values: dict[str, Any], where: str) -> tuple[dict[str, Any], Origins]
             continue
         made: list[Any] = []
         origins[section] = []
-        for place, entry in enumerate(entries):
+        for place, entry in enumerate(map(_as_sweep, entries)):
             copies = [entry] if not isinstance(entry, dict) else list(_copies(entry, swept, section, where))
             if section == "encode" and isinstance(entry, dict) and copies != [entry]:
                 swept[str(entry.get("name"))] = _combinations(entry, swept, section, where)
@@ -43,6 +44,17 @@ def expand(values: dict[str, Any], where: str) -> tuple[dict[str, Any], Origins]
             origins[section] += [place] * len(copies)
         expanded[section] = made
     return expanded, origins
+
+
+def _as_sweep(entry: Any) -> Any:
+    """A section whose curve is written as a list, as the sweep that it stands for."""
+    curves = {key: entry[key] for key in CURVES if isinstance(entry.get(key), list)} if isinstance(entry, dict) else {}
+    if not curves or not isinstance(own := entry.get("sweep", {}), dict):
+        return entry
+    rest = {key: value for key, value in entry.items() if key not in curves}
+    name = str(entry.get("name", ""))
+    name += "".join(f"-{{{key}}}" for key in curves if f"{{{key}}}" not in name)
+    return rest | {"name": name, "sweep": {**own, **curves}}
 
 
 def _copies(

@@ -12,7 +12,8 @@ from typing import Any, get_args
 
 import numpy as np
 
-from tasks.errors import InputError, ParamError
+from tasks.errors import ParamError
+from tasks.features.errors import NegativeFeature
 from tasks.models.errors import ModelFormat
 from tasks.rows import Csr, Rows
 from tasks.rows.base import Array
@@ -25,10 +26,6 @@ KINDS: tuple[KernelKind, ...] = get_args(KernelKind)
 OF_DISTANCES = ("rbf", "chi2")
 OF_HISTOGRAMS = ("histogram-intersection", "chi2")
 ROWS_AT_ONCE = 1024  # rows checked at a time
-
-
-class NegativeFeature(InputError):
-    """A kernel of histograms met a value below 0, or one that is not a number."""
 
 
 @dataclass(frozen=True)
