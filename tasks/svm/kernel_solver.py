@@ -13,6 +13,7 @@ import numpy as np
 
 from tasks.errors import Diverged, ParamError
 from tasks.rows.base import Array
+from tasks.svm.bias import best_bias
 from tasks.svm.classifier import KernelClassifier
 from tasks.svm.solver import Halfspace
 
@@ -61,8 +62,8 @@ class KernelSolver:
         if not (np.any(signs > 0) and np.any(signs < 0)):
             raise ValueError("a binary problem needs rows of both signs")
         duals = np.zeros(self.n_rows, np.float32)
-        duals[active], bias = self._duals(active, signs)
-        return self._halfspace(duals, sides, bias)
+        duals[active] = self._duals(active, signs)
+        return self._halfspace(duals, active, signs)
 
     def classifier(self, fit: Halfspace, sides: Array) -> KernelClassifier:
         """Support vectors by their row numbers, with side_i alpha_i."""
@@ -70,8 +71,8 @@ class KernelSolver:
         coefficients = fit.duals[support] * sides[support].astype(np.float32)
         return KernelClassifier(self.row_numbers[support].astype(np.int64), coefficients, fit.bias)
 
-    def _duals(self, active: Array, signs: Array) -> tuple[Array, float]:
-        """(alpha (len(active),) float64 of the rows that count, b)."""
+    def _duals(self, active: Array, signs: Array) -> Array:
+        """(len(active),) float64: alpha of the rows that count, which have these signs."""
         from sklearn import config_context
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.svm import SVC
@@ -86,16 +87,18 @@ class KernelSolver:
             machine.fit(matrix, signs, sample_weight=self.costs[active].astype(np.float64))
         duals = np.zeros(len(active))
         duals[machine.support_] = np.abs(machine.dual_coef_[0])
-        return duals, float(machine.intercept_[0])
+        return duals
 
-    def _halfspace(self, duals: Array, sides: Array, bias: float) -> Halfspace:
-        """The hyperplane of these duals, as a model computes it."""
-        coefficients = duals.astype(np.float64) * sides
+    def _halfspace(self, duals: Array, active: Array, signs: Array) -> Halfspace:
+        """The hyperplane of these duals, as a model computes it, with the best bias that there is for it."""
+        coefficients = np.zeros(self.n_rows)
+        coefficients[active] = duals[active] * signs
         with np.errstate(invalid="ignore", over="ignore"):
             products = self.gram @ coefficients  # w . x of every row
         if not np.isfinite(products).all():
             what, hint = "kernel values that are not finite", "look for values that are not finite in the rows"
             raise Diverged(what, "kernel machine", hint)
+        bias = best_bias(products[active], signs, self.costs[active])
         squared_norm = max(0.0, float(products @ coefficients))  # rounding may make a Gram matrix indefinite
         return Halfspace(products + bias, bias, squared_norm, duals)
 
