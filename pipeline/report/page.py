@@ -20,6 +20,7 @@ from pipeline.report.numbers import WIDE_COLUMNS, columns_of, count, percent, pl
 from pipeline.report.path_tables import path_tables
 from pipeline.report.paths import path_plots
 from pipeline.report.plot import Plot
+from pipeline.report.relaxed import RelaxedPart, relaxed_part
 from pipeline.report.spectrum import spectrum_plot
 from pipeline.report.summary import RunSummary, best_model, known, non_dominated
 from pipeline.report.table import legend, printable
@@ -36,10 +37,11 @@ def write_report(path: str | Path, run: RunSummary) -> list[Path]:
     """Write the page, and `<page>-figures/NAME.csv` beside it; each file whole or not at all. Returns what it wrote."""
     page = Path(path)
     plots = plots_of(run)
-    trees = tree_part(run)
+    trees, relaxed = tree_part(run), relaxed_part(run)
     folder = page.with_name(f"{page.stem}-figures")
-    files = {folder / f"{name}.csv": text for name, text in [*((plot.name, plot.csv) for plot in plots), *trees.csvs()]}
-    files[page] = render(run, plots, trees, folder.name)
+    texts = [*((plot.name, plot.csv) for plot in plots), *trees.csvs(), *relaxed.csvs()]
+    files = {folder / f"{name}.csv": text for name, text in texts}
+    files[page] = render(run, plots, trees, relaxed, folder.name)
     for target, text in files.items():
         target.parent.mkdir(parents=True, exist_ok=True)
         spare = beside(target)
@@ -49,7 +51,7 @@ def write_report(path: str | Path, run: RunSummary) -> list[Path]:
     return list(files)
 
 
-def render(run: RunSummary, plots: Sequence[Plot], trees: TreePart, folder: str) -> str:
+def render(run: RunSummary, plots: Sequence[Plot], trees: TreePart, relaxed: RelaxedPart, folder: str) -> str:
     """The HTML text of a run."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
@@ -69,6 +71,8 @@ def render(run: RunSummary, plots: Sequence[Plot], trees: TreePart, folder: str)
         figures=_figures(plots, "f"),
         trees=trees,
         partitions=_figures(trees.partitions, "t"),
+        relaxed=relaxed,
+        curves=_figures(relaxed.plots, "r"),
         paths=path_tables(run),
         folder=folder,
         lists=[

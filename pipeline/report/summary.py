@@ -56,6 +56,7 @@ class RunSummary:
     compressions  models that differ only in being trained or tested on codes
     class_order  columns of the figures of classes; None: by number
     beams        names of trees that differ in their beam alone
+    wrong_metric  whether classifiers that have kernels are also counted, as if all of them cost the same
     left_out     models of the config that were not trained; overrides  values that the command line put over the config
     timings      the steps in order; environment: versions; commands: how to make it again; config: config.toml
     """
@@ -80,6 +81,7 @@ class RunSummary:
     compressions: Sequence[Compression] = ()
     class_order: ClassOrder | None = None
     beams: Sequence[Sequence[str]] = ()
+    wrong_metric: bool = False
     overrides: Sequence[str] = ()
     timings: Sequence[StepTiming] = ()
     environment: Mapping[str, str] = field(default_factory=dict)

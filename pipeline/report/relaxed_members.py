@@ -1,0 +1,115 @@
+"""The models of a run that relaxed hierarchies are compared with, and these, with what is said of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipeline.report.summary import Metrics, RunSummary, known
+
+Record = Mapping[str, Any]
+LINEAR = "linear"
+FLAT = "ovr"  # one-vs-rest: what complexities are relative to
+SWEPT = {"relaxed-hierarchy": "rho", "spectral-tree": "levels", "marszalek": "alpha"}  # what moves a family's accuracy
+FAMILIES = (*SWEPT, FLAT, "ovo", "dag-svm")
+ALIASES = {"svm-ovr": FLAT}
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One model.
+
+    family      the config's word for what it is
+    kernel      "linear", or that of its classifiers
+    rows        what it learns from, where these are not the dataset's own: "on pq"
+    setting     what of its family was set: {"rho": 0.7}
+    n_classes   how many it has learnt, a sample of the dataset's or all
+    hierarchy   what was found out about its nodes; empty where it has none
+    """
+
+    name: str
+    family: str
+    kernel: str
+    rows: str
+    n_classes: int
+    metrics: Metrics
+    setting: Mapping[str, float] = field(default_factory=dict)
+    hierarchy: Record = field(default_factory=dict)
+
+    @property
+    def accuracy(self) -> float | None:
+        """Mean over classes of the share of their rows that are right."""
+        return known(self.metrics, "mean_per_class_top1")
+
+    @property
+    def complexity(self) -> float | None:
+        """Classifiers evaluated per row if linear, else kernel values: the union of their support vectors."""
+        return known(self.metrics, "test_ops_per_row")
+
+    @property
+    def relative(self) -> float | None:
+        """Complexity over that of one-vs-rest with the same kernel."""
+        found = known(self.metrics, "relative_complexity")
+        if found is None and self.kernel == LINEAR and self.complexity is not None:
+            return self.complexity / self.n_classes
+        return 1.0 if found is None and self.family == FLAT else found
+
+    @property
+    def relative_classifiers(self) -> float | None:
+        """Classifiers evaluated over the number of classes: the wrong measure where kernels share support vectors."""
+        found = known(self.metrics, "relative_classifiers")
+        return 1.0 if found is None and self.family == FLAT else found
+
+    @property
+    def swept(self) -> float | None:
+        """The value of the key that moves this family."""
+        value = self.setting.get(SWEPT.get(self.family, ""))
+        return None if value is None else float(value)
+
+    @property
+    def what(self) -> str:
+        """Family and rows: what the legend calls its line."""
+        return f"{self.family} {self.rows}".strip()
+
+
+def relaxed_members(run: RunSummary) -> list[Member]:
+    """In the config's order; none where one-vs-rest has nobody to be compared with."""
+    found = [member for name in run.models if (member := _member(run, name)) is not None]
+    others = any(member.family != FLAT or member.hierarchy for member in found)
+    return found if others else []
+
+
+def _member(run: RunSummary, name: str) -> Member | None:
+    kind, _, rows = run.kinds.get(name, "").partition(" ")
+    hierarchy = run.details.get(name, {}).get("hierarchy") or {}
+    word = str(hierarchy.get("family") or kind)
+    family = ALIASES.get(word, word)
+    if family not in FAMILIES:
+        return None
+    return Member(
+        name=name,
+        family=family,
+        kernel=str(hierarchy.get("kernel") or LINEAR),
+        rows=rows,
+        n_classes=int(hierarchy.get("n_classes") or run.n_classes),
+        metrics=run.models[name],
+        setting=hierarchy.get("setting") or {},
+        hierarchy=hierarchy,
+    )
+
+
+def kernels_of(members: Sequence[Member]) -> list[str]:
+    """Each once, in the order of the models."""
+    return list(dict.fromkeys(member.kernel for member in members))
+
+
+def setting_text(member: Member) -> str:
+    """rho 0.7"""
+    return ", ".join(f"{key} {value:g}" for key, value in member.setting.items())
+
+
+def full_size(members: Sequence[Member]) -> list[Member]:
+    """Those that have learnt the most classes: accuracies on samples of classes compare with nothing else."""
+    most = max((member.n_classes for member in members), default=0)
+    return [member for member in members if member.n_classes == most]
