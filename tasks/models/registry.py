@@ -20,6 +20,12 @@ MODELS = {
     "kmeans-tree": "tasks.trees.tree:LabelTree",
     "kmeans-forest": "tasks.trees.kmeans.forest:Forest",
     "tree-svm": "tasks.trees.tree:LabelTree",
+    "relaxed-hierarchy": "tasks.relaxed.hierarchy:Hierarchy",
+    "spectral-tree": "tasks.relaxed.hierarchy:Hierarchy",
+    "marszalek": "tasks.relaxed.hierarchy:Hierarchy",
+    "svm-ovr": "tasks.relaxed.hierarchy:Hierarchy",
+    "ovo": "tasks.relaxed.pairs:PairModel",
+    "dag-svm": "tasks.relaxed.pairs:PairModel",
 }
 ENCODERS = {
     "pq": "tasks.models.encoder:PqEncoder",

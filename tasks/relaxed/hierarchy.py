@@ -1,0 +1,174 @@
+"""Hierarchies of binary splits, relaxed ones and their rivals, as flat arrays: a model that ranks by a walk down it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from tasks.models.base import Ranking
+from tasks.models.slices import check_width, slices
+from tasks.relaxed.hierarchy_checks import check_hierarchy
+from tasks.relaxed.walk import Answers, walk
+from tasks.rows.base import Array, Rows
+from tasks.svm.bank import Bank, load_bank
+from tasks.svm.bank_checks import named
+
+NONE = -1  # no child, no classifier
+RELAXED, SPECTRAL, MARSZALEK, ONE_VS_ALL = "relaxed-hierarchy", "spectral-tree", "marszalek", "svm-ovr"  # kinds
+BANK, FACTS = "classifiers", "facts"  # fields of model.json
+TENSORS = {
+    "negative": np.int32,
+    "positive": np.int32,
+    "first_classifier": np.int32,
+    "offsets": np.int64,
+    "classes": np.int32,
+    "colors": np.int8,
+}
+WALK = (
+    "from node 0 on, a split asks its classifier: f >= 0 goes to the positive child, else to the negative one; a leaf "
+    "of one class names it; any other leaf asks one classifier a class and names them by f, the highest first"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Hierarchy:
+    """A directed acyclic graph of nodes, whose ids are such that children come after their parents; the root is 0.
+
+    negative, positive  (n_nodes,) int32: the children of a split, -1 of a leaf
+    first_classifier    (n_nodes,) int32: the split's classifier, the first of a one-vs-all leaf, -1 of a leaf of one
+                        class; they follow one another in the order of the nodes
+    offsets             (n_nodes + 1,) int64 into classes and colors: the label set of each node
+    classes             (total,) int32, ascending within a node
+    colors              (total,) int8: of a split, the class goes to the negative side (-1), the positive one (+1) or
+                        both (0); 0 in leaves
+    bank                all classifiers; those of a one-vs-all leaf in the order of its classes
+    n_classes           size of the class table; the root's label set may have fewer
+    facts               plain values that describe its making
+    """
+
+    negative: Array
+    positive: Array
+    first_classifier: Array
+    offsets: Array
+    classes: Array
+    colors: Array
+    bank: Bank
+    n_classes: int
+    kind: str
+    facts: Mapping[str, Any]
+
+    @property
+    def n_nodes(self) -> int:
+        return int(self.negative.size)
+
+    @property
+    def n_features(self) -> int:
+        return self.bank.n_features
+
+    @property
+    def is_kernel(self) -> bool:
+        """Whether a row costs kernel values, and not classifiers."""
+        return self.bank.is_kernel
+
+    @property
+    def n_support(self) -> int:
+        """Support vectors of all classifiers together; 0 where they are linear."""
+        return self.bank.n_support
+
+    @cached_property
+    def is_split(self) -> Array:
+        """(n_nodes,) bool: nodes with children."""
+        return np.asarray(self.negative >= 0)
+
+    @cached_property
+    def sizes(self) -> Array:
+        """(n_nodes,) int64: classes of each node."""
+        return np.diff(self.offsets)
+
+    @cached_property
+    def classifiers_of_node(self) -> Array:
+        """(n_nodes,) int32: 1 of a split, L of a one-vs-all leaf of L classes, 0 of a leaf of one class."""
+        return np.where(self.is_split, 1, np.where(self.sizes > 1, self.sizes, 0)).astype(np.int32)
+
+    @cached_property
+    def depth_of(self) -> Array:
+        """(n_nodes,) int32: edges of the longest way from the root; 0 at the root."""
+        depth = np.zeros(self.n_nodes, np.int32)
+        for node in np.flatnonzero(self.is_split):
+            for child in (self.negative[node], self.positive[node]):
+                depth[child] = max(depth[child], depth[node] + 1)
+        return depth
+
+    def label_set(self, node: int) -> Array:
+        """Classes of a node, ascending."""
+        held: Array = self.classes[self.offsets[node] : self.offsets[node + 1]]
+        return held
+
+    def colors_of(self, node: int) -> Array:
+        """Colors of the classes of a node, in their order."""
+        held: Array = self.colors[self.offsets[node] : self.offsets[node + 1]]
+        return held
+
+    def classifiers_on(self, path: Iterable[int]) -> int:
+        """Classifiers that a row of this path was asked for: node ids, -1 padded, as in `Ranking.path`."""
+        nodes = np.fromiter(path, np.int64)
+        return int(self.classifiers_of_node[nodes[nodes >= 0]].sum(dtype=np.int64))
+
+    def rank(self, rows: Rows, top: int) -> Ranking:
+        """The class of the leaf that a row comes to, or all classes of a one-vs-all leaf.
+
+        Scores are margins f there; of a leaf of one class the least |f| on the way to it, how sure the least sure
+        split was (0 where there was none). What comes after the last class named is -1 with NaN.
+        Raises ColumnMismatch; NegativeFeature where the kernel takes no values below 0.
+        """
+        check_width(rows, self.n_features, self.kind)
+        answers = Answers.empty(rows.n_rows, top, int(self.depth_of.max()) + 1)
+        for start, stop, part in slices(rows, max(self.bank.cells(rows), int(self.classifiers_of_node.max()))):
+            walk(self, part, answers.part(start, stop))
+        return Ranking(answers.classes, answers.scores, answers.evaluations, answers.path)
+
+    def header(self) -> dict[str, Any]:
+        """Plain values for model.json."""
+        shape = {"n_nodes": self.n_nodes, "levels": level_counts(self)}
+        return {"kind": self.kind, "walk": WALK, "hierarchy": shape, BANK: self.bank.header(), FACTS: dict(self.facts)}
+
+    def tensors(self) -> dict[str, Array]:
+        """Arrays for weights.safetensors."""
+        held = {name: np.ascontiguousarray(getattr(self, name)) for name in TENSORS}
+        return held | self.bank.tensors()
+
+    @classmethod
+    def load(cls, header: dict[str, Any], tensors: dict[str, Array]) -> Self:
+        """The hierarchy that header and tensors describe. Raises ModelFormat when they do not fit together."""
+        bank = load_bank(header[BANK], tensors, int(header["n_features"]))
+        arrays = {name: named(tensors, name, dtype, None) for name, dtype in TENSORS.items()}
+        model = cls(
+            **arrays,
+            bank=bank,
+            n_classes=int(header["n_classes"]),
+            kind=str(header["kind"]),
+            facts=dict(header[FACTS]),
+        )
+        check_hierarchy(model)
+        return model
+
+
+def level_counts(model: Hierarchy) -> list[dict[str, int]]:
+    """Per depth: nodes, splits, one-vs-all leaves, and the size of the largest label set."""
+    one_vs_all = ~model.is_split & (model.sizes > 1)
+    counts = []
+    for depth in range(int(model.depth_of.max()) + 1):
+        here = model.depth_of == depth
+        counts.append(
+            {
+                "nodes": int(here.sum()),
+                "splits": int((here & model.is_split).sum()),
+                "one_vs_all": int((here & one_vs_all).sum()),
+                "max_classes": int(model.sizes[here].max()),
+            }
+        )
+    return counts
