@@ -9,7 +9,7 @@ import dataclasses
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -19,6 +19,7 @@ from pipeline.sections import (
     OWN_ROWS,
     AdditiveMap,
     AnyEncoding,
+    AnySvm,
     BengioTree,
     CodesEncoding,
     DagSvm,
@@ -60,8 +61,10 @@ from pipeline.sweep import expand
 
 __all__ = [
     "OWN_ROWS",
+    "SVM_KEYS",
     "AdditiveMap",
     "AnyEncoding",
+    "AnySvm",
     "BengioTree",
     "CodesEncoding",
     "DagSvm",
@@ -175,7 +178,7 @@ MADE_FROM: dict[type[Learner], tuple[str, str]] = {  # key, and the kind of mode
 }
 
 
-def is_svm(learner: Learner) -> bool:
+def is_svm(learner: Learner) -> TypeGuard[AnySvm]:
     """Whether a learner is made of support vector machines."""
     return isinstance(learner, SvmLearner) or (isinstance(learner, OneVsRest) and learner.kernel is not None)
 

@@ -21,6 +21,9 @@ PRESETS = {
     "retrieval": "winner-take-all codes for retrieval: precision against recall, means of ten seeds",
     "trace-norm": "trace norm beside one-vs-rest and the multinomial loss alone: accuracy, rank, spectra, top-k",
     "trees": "label trees beside Bengio's, trees of clusters and one-vs-rest: accuracy, training cost and speed-up",
+    "relaxed": "relaxed hierarchies beside all rivals of their paper: accuracy against relative complexity",
+    "relaxed-kernel": "the same with a kernel, costs counted in support vectors; for some ten thousand rows at most",
+    "relaxed-classes": "complexity of relaxed hierarchies and their rivals against the number of classes, five draws",
     "compression": "one-vs-rest and trace norm on rows, on PQ codes, and learnt on codes but tested on rows",
 }
 CODES = ("codes", "retrieval")  # presets that need two features to compare
@@ -28,6 +31,7 @@ DENSE = ("compression",)  # presets whose encoding is of dense rows
 PQ_WIDTH = 16  # features for a byte at most
 TOP = 20  # classes that a row's predictions name
 WINDOW = 4  # features that a hash compares
+MOST_PAIRED = 400  # classes whose pairs have classifiers in a preset
 SHARE = 0.1  # of one-vs-rest's parameters, that HESHING may have at most
 MOST_COMPONENTS = 500
 BITS_AROUND = (-3, -2, -1, 0, 1, 2, 3, 4)  # of a sweep, around the bits of that share
@@ -80,7 +84,12 @@ def filled(name: str, dataset: Dataset, run_name: str, path: str) -> str:
     bits = math.floor(math.log2(buckets))
     most = min(dataset.n_features, max(1, dataset.split_counts["train"]))
     width = max(w for w in range(1, PQ_WIDTH + 1) if dataset.n_features % w == 0)
+    kernel = "chi2" if dataset.body == "csr" else "rbf"
+    pairs = text_of("relaxed-pairs.toml") if dataset.n_classes <= MOST_PAIRED else ""
     blanks = {
+        "kernel": kernel,
+        "class_counts": sorted({max(2, round(dataset.n_classes * part / 4)) for part in (1, 2, 3, 4)}),
+        "pairs": Template(pairs).substitute(kernel=kernel if name == "relaxed-kernel" else "linear"),
         "name": run_name,
         "path": json.dumps(path)[1:-1],
         "components": max(1, min(most // 2, MOST_COMPONENTS)),

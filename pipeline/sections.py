@@ -385,6 +385,10 @@ class MarszalekTree(SplitLearner):
         0.5, gt=0, le=1, description="a class with less than alpha / 2 of its rows on a side is not there; or a list"
     )
     cut_rows: int = Field(1000, ge=2, description="rows whose kernel matrix is cut")
+    least_active: float = Field(0.4, ge=0, le=1, description="as of `relaxed-hierarchy`")
+
+
+AnySvm = OneVsRest | OneVsOne | DagSvm | RelaxedHierarchy | SpectralTree | MarszalekTree
 
 
 class TraceNorm(Learner):

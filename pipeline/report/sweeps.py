@@ -11,7 +11,7 @@ from typing import Any
 
 from pipeline.config import MADE_FROM, OWN_ROWS, CodesEncoding, Encoding, Learner, RetrieveSection, RunConfig
 
-REPEATS = "seed"  # a key of this name repeats a setting: its models are averaged
+REPEATS = ("seed", "draw")  # a key of this name repeats a setting: its models are averaged
 Members = list[tuple[str, dict[str, Any]]]  # name and settings
 PLACES = {"name", "rows", "test_rows"}  # what a model is called, learns from and is tested on
 NOT_SETTINGS = PLACES | {"kind"}
@@ -197,7 +197,7 @@ def _changing(members: Members) -> set[str]:
 
 
 def _is_seed(key: str) -> bool:
-    return _short(key) == REPEATS
+    return _short(key) in REPEATS
 
 
 def _is_number(value: Any) -> bool:

@@ -15,8 +15,14 @@ from tasks.models.folder import load_model
 from tasks.models.linear import LinearModel
 from tasks.models.spectrum import singular_values, within_reach
 
-TRAINED = ("spectrum", "path", "history")  # results of a training step that are drawn
-LISTED = ("spectrum", "path", "top_k", BY_DEPTH)  # of them and the others, those that metrics.json has, too
+TRAINED = ("spectrum", "path", "history", "hierarchy")  # results of a training step that are drawn
+LISTED = (
+    "spectrum",
+    "path",
+    "top_k",
+    BY_DEPTH,
+    "hierarchy",
+)  # those that metrics.json has, too
 SPECTRAL = ("ovr", "msvm", "multinomial")  # kinds with dense weights, a column per class
 WEIGHT_BYTES = 8 * 20  # of a square of the shorter side, while a spectrum is computed
 

@@ -3,26 +3,40 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from pipeline.config import OWN_ROWS, BengioTree, EvaluateSection, KMeansTree, Learner, PredictSection, TreeLearner
+from pipeline.config import (
+    OWN_ROWS,
+    BengioTree,
+    EvaluateSection,
+    KMeansTree,
+    Learner,
+    PredictSection,
+    SplitLearner,
+    TreeLearner,
+    is_svm,
+)
 from pipeline.config import LabelTree as LabelTreeSection
 from pipeline.dataset import Dataset, taxonomy_digest
 from pipeline.stage import CARD_BYTES, FILE_BYTES, Estimate, Facts, Made, Stage, Work
 from pipeline.stages.bengio_size import bengio_bytes
 from pipeline.stages.grow_params import tree_height, tree_params
+from pipeline.stages.hierarchy import model_bytes as svm_bytes
 from pipeline.stages.problems import gives_probabilities, held_bytes, kept_bytes, nodes, path_nodes
 from pipeline.stages.train import MEGABYTE, MODEL, inputs_of, train_step
 from pipeline.stages.tree_size import grown_bytes
 from tasks.digest import combine
 from tasks.files import disk_room
 from tasks.models.blocks import PredictReport, predict_block
-from tasks.models.evaluate import HIERARCHICAL, Scores, evaluate_part
+from tasks.models.evaluate import CLASSIFIERS, HIERARCHICAL, Scores, evaluate_part
 from tasks.models.folder import load_model
 from tasks.models.predictions import join_parts, part_name
 from tasks.models.selection import TEST, Selection
 from tasks.models.slices import SLICE_CELLS
+from tasks.relaxed.hierarchy import Hierarchy
+from tasks.relaxed.pairs import PairModel
 from tasks.rows.base import Array
 from tasks.taxonomy import Taxonomy
 from tasks.trees.measures import by_depth
@@ -37,6 +51,7 @@ def predictions_bytes(learner: Learner, predict: PredictSection, facts: Facts) -
     """Bytes of the predictions of all test rows, at most."""
     dataset = facts.dataset
     walked = tree_height(learner, dataset) + 1 if isinstance(learner, TreeLearner) else path_nodes(learner, facts)
+    walked = WALKED if isinstance(learner, SplitLearner) else walked
     path = 4 * walked + 4 if walked else 0
     top = min(predict.top, dataset.n_classes)
     row = 20 + 8 * top + path + (4 * top + 5 if gives_probabilities(learner) else 0)
@@ -157,6 +172,9 @@ class EvaluateStage(Stage):
         sets = label_sets(str(work.folders[train_step(self.learner.name)] / MODEL))
         scores: Scores = work.pool.sum(evaluate_part, parts, work.dataset.n_classes, tree, sets, name=self.name)
         metrics = metrics_of(scores, tree is not None)
+        if is_svm(self.learner):
+            told = work.inputs[train_step(self.learner.name)].results["hierarchy"]
+            metrics = relative_metrics(metrics, told, self.learner.kind)
         results: dict[str, Any] = {"metrics": metrics, "detail": scores.detail(DETAIL_ROWS)}
         if scores.local is not None:
             results |= {BY_DEPTH: by_depth(scores.local)}
@@ -169,21 +187,54 @@ def metrics_of(scores: Scores, with_taxonomy: bool) -> dict[str, float]:
     return metrics if with_taxonomy else {name: metrics[name] for name in metrics if name not in HIERARCHICAL}
 
 
+def relative_metrics(metrics: dict[str, float], told: Mapping[str, Any], kind: str) -> dict[str, float]:
+    """With costs relative to one-vs-rest of the classes learnt; kernels are compared when its model is known."""
+    n_classes = int(told["n_classes"])
+    asked = {"ovo": n_classes * (n_classes - 1) / 2, "dag-svm": n_classes - 1.0}
+    metrics = {key: value for key, value in metrics.items() if key != "speedup"}
+    classifiers = metrics.setdefault(CLASSIFIERS, asked.get(kind, float(n_classes)))
+    metrics[RELATIVE_CLASSIFIERS] = classifiers / n_classes
+    if told["kernel"] == "linear":
+        metrics |= compared(metrics, n_classes)
+    return metrics
+
+
+def compared(metrics: Mapping[str, float], ovr_ops: float) -> dict[str, float]:
+    """Relative complexity, and speed-up, to a one-vs-rest of such cost."""
+    ops = metrics["test_ops_per_row"]
+    return {RELATIVE: ops / ovr_ops} | ({"speedup": ovr_ops / ops} if ops else {})
+
+
+RELATIVE, RELATIVE_CLASSIFIERS = "relative_complexity", "relative_classifiers"  # metrics (Gao & Koller, section 5)
+
+
 def model_bytes(learner: Learner, facts: Facts) -> int:
     """Bytes of a model's parameters; of a label tree at most about."""
     if isinstance(learner, LabelTreeSection | KMeansTree):
         return grown_bytes(learner, tree_params(learner, facts.dataset), facts)
     if isinstance(learner, BengioTree):
         return bengio_bytes(learner, facts)
+    if is_svm(learner):
+        return svm_bytes(learner, facts)
     return kept_bytes(learner, facts)
 
 
 def label_sets(model_folder: str) -> dict[str, Array] | None:
-    """The classes of each node of a tree that is walked, for loss and ambiguity per depth; None for other models."""
+    """What of a model tells what its walks cost and lose, by name, for `evaluate_part`; None where there is nothing.
+
+    offsets, classes  of each node of a tree that is walked, for loss and ambiguity per depth
+    classifiers, one_vs_all  of each node of a hierarchy: classifiers asked there, and whether it is such a leaf
+    learnt  the classes that were learnt, where these are not all: rows of others count for nothing
+    """
     model = load_model(model_folder).model
-    return {"offsets": model.offsets, "classes": model.classes} if isinstance(model, LabelTree) else None
+    if isinstance(model, LabelTree):
+        return {"offsets": model.offsets, "classes": model.classes}
+    if isinstance(model, Hierarchy):
+        return {"classifiers": model.classifiers_of_node, "one_vs_all": model.one_vs_all, "learnt": model.label_set(0)}
+    return {"learnt": model.classes} if isinstance(model, PairModel) else None
 
 
+WALKED = 64  # nodes on a way down a hierarchy whose depth nobody knows yet
 PART_BYTES = 2 * FILE_BYTES  # of a Parquet file beside its columns
 DETAIL_BYTES = 80  # a line of them in DONE.json
 DETAIL_ROWS = 200  # worst classes and confused pairs kept; the report shows as many of them as it is told

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pipeline.config import OWN_ROWS, KMeansTree, Learner, RunConfig, TreeLearner
+from pipeline.config import OWN_ROWS, SVM_KEYS, KMeansTree, Learner, RunConfig, TreeLearner, is_svm
 from pipeline.notes import learner_notes
 from pipeline.published import MADE_FROM, METRICS, REPORT
 from pipeline.report.page import write_report
@@ -27,6 +27,7 @@ from pipeline.stages.details import listed, model_details, row_bytes, spectrum_b
 from pipeline.stages.predict import (
     PREDICTIONS,
     beam_of,
+    compared,
     evaluate_step,
     model_bytes,
     predict_step,
@@ -207,6 +208,25 @@ def metrics_of(learner: Learner, config: RunConfig, facts: Mapping[str, RowsFact
     return metrics
 
 
+def add_kernel_costs(models: Mapping[str, Metrics], config: RunConfig, work: Work) -> None:
+    """Of kernels the cost relative to one-vs-rest: of the config's own of the same options, or, where there is none, of
+    one that has every training row for a support vector, as nearly all have."""
+    kernels = {one.name: one for one in config.train if is_svm(one) and getattr(one, "kernel", None) != "linear"}
+    asked = {name: ops for name in kernels if (ops := models[name].get("test_ops_per_row")) is not None}
+    known = {same_options(one): asked[name] for name, one in kernels.items() if one.kind == "ovr" and name in asked}
+    for name, one in kernels.items():
+        if name in asked:
+            rows = float(work.inputs[train_step(name)].results["hierarchy"]["n_rows"])
+            models[name].update(
+                compared({"test_ops_per_row": asked[name] or 0.0}, known.get(same_options(one)) or rows)
+            )
+
+
+def same_options(learner: Any) -> tuple[Any, ...]:
+    """What models must share to be compared in kernel values."""
+    return tuple(getattr(learner, key) for key in ("rows", "test_rows", *SVM_KEYS))
+
+
 def kind_of(learner: Any) -> str:
     """label-tree on pq, tested on x."""
     text = str(learner.kind)
@@ -224,6 +244,7 @@ def summary_of(config: RunConfig, work: Work, asked: Asked) -> RunSummary:
     dataset = work.dataset
     known, rows = [*dataset.notes, *learner_notes(config.train, dataset)], rows_facts(config, dataset)
     models = {learner.name: metrics_of(learner, config, rows, work) for learner in config.train}
+    add_kernel_costs(models, config, work)
     encodings = numbers_by_name(encode_steps(config), work)
     timings = [StepTiming(name, "ran", done.measured.get("seconds")) for name, done in work.inputs.items()]
     facts = {

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from pipeline.class_ranges import fit_ranges
-from pipeline.config import OWN_ROWS, Learner, SgdLearner, TaxonomyLearner
+from pipeline.config import OWN_ROWS, SVM_KEYS, Learner, OneVsRest, SgdLearner, TaxonomyLearner
 from pipeline.dataset import Dataset, taxonomy_digest
 from pipeline.oracles import PoolOracle
 from pipeline.stage import CARD_BYTES, ENCODER, ROWS_STORE, Estimate, Facts, Made, Stage, Work, encode_step
@@ -177,6 +177,8 @@ class SgdStage(TrainStage):
             settings |= {"taxonomy": taxonomy_digest(self.taxonomy)} if named else {}
         # Models of this loss once did not say so: what is in run folders from then is made again.
         settings |= {"probabilistic": True} if gives_probabilities(self.learner) else {}
+        for key in SVM_KEYS if isinstance(self.learner, OneVsRest) else ():
+            settings.pop(key)  # none of them is given: it is SGD that learns
         ranges = ranges_of(self.learner, self.n_features, self.taxonomy.n_classes)
         return settings | ({"class_ranges": len(ranges)} if ranges else {})
 

@@ -10,11 +10,17 @@ from pipeline.config import (
     AdditiveMap,
     AnyEncoding,
     BengioTree,
+    DagSvm,
     KMeansTree,
     LabelTree,
+    MarszalekTree,
+    OneVsOne,
+    OneVsRest,
     PcaEncoding,
     PqEncoding,
+    RelaxedHierarchy,
     RunConfig,
+    SpectralTree,
     TraceNorm,
     Training,
 )
@@ -24,17 +30,20 @@ from pipeline.stages.bengio import BengioStage, confused_alike
 from pipeline.stages.codes import CodesStage
 from pipeline.stages.encode import PqStage
 from pipeline.stages.grow import GrowStage, grown_alike
+from pipeline.stages.hierarchy import HierarchyStage
+from pipeline.stages.pairs import PairsStage, paired_alike
 from pipeline.stages.pca import PcaStage
 from pipeline.stages.predict import EvaluateStage, PredictStage
 from pipeline.stages.publish import PublishStage
 from pipeline.stages.retrieve import RetrieveStage
+from pipeline.stages.svm_setup import svm_setups
 from pipeline.stages.trace import TraceNormStage, alike
 from pipeline.stages.train import SgdStage
 from tasks.errors import LabelgroveError
 
 
 def stages_of(config: RunConfig, facts: Facts, asked: Asked | None = None) -> list[Stage]:
-    """Encodings, then of each learner train, predict, evaluate, then retrievals, then the report.
+    """Encodings, what support vector machines settle first, each learner's training, then predictions, then the report.
 
     Raises the errors of parameters that the data do not allow (PQShape, PQTooFewRows, TreeShape, ParamError); they say
     which encoding or model they are about.
@@ -43,6 +52,7 @@ def stages_of(config: RunConfig, facts: Facts, asked: Asked | None = None) -> li
     for encoding in config.encode:
         with errors_of(f"encode {encoding.name}"):
             stages.append(_encoding(encoding, facts))
+    stages += svm_setups(config, facts)
     for learner in config.train:
         with errors_of(f"train {learner.name}"):
             stages.append(_training(learner, config, facts))
@@ -86,7 +96,19 @@ def _training(learner: Training, config: RunConfig, facts: Facts) -> Stage:
         return GrowStage.of(learner, facts, chain, twins_of(learner, config, grown_alike))
     if isinstance(learner, TraceNorm):
         return TraceNormStage.of(learner, facts, chain, twins_of(learner, config, alike))
+    if isinstance(learner, OneVsOne | DagSvm):
+        return PairsStage.of(learner, facts, chain, twins_of_pairs(learner, config))
+    if isinstance(learner, RelaxedHierarchy | SpectralTree | MarszalekTree):
+        return HierarchyStage.of(learner, facts, chain)
+    if isinstance(learner, OneVsRest) and learner.kernel is not None:
+        return HierarchyStage.of(learner, facts, chain)
     return SgdStage.of(learner, facts, chain)
+
+
+def twins_of_pairs(learner: OneVsOne | DagSvm, config: RunConfig) -> tuple[str, ...]:
+    """As `twins_of`, of both kinds that are made of pairs."""
+    others = [one for one in config.train if isinstance(one, OneVsOne | DagSvm) and one.name != learner.name]
+    return tuple(one.name for one in others if paired_alike(one) == paired_alike(learner))
 
 
 def twins_of(learner: Any, config: RunConfig, alike: Callable[[Any], dict[str, Any]]) -> tuple[str, ...]:

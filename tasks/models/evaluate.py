@@ -18,6 +18,7 @@ from tasks.rows.base import Array
 from tasks.taxonomy import Taxonomy
 
 HIERARCHICAL = ("hier_err", "hier_per_error")  # of the metrics: mean something only where there is a taxonomy
+CLASSIFIERS, LEAF_SHARE = "classifiers_per_row", "ovr_leaf_share"  # metrics of hierarchies
 MAX_PAIRS = 1 << 20  # confused pairs kept in a sum; the rarest are forgotten first
 
 
@@ -32,6 +33,7 @@ class Scores:
     confusion             wrong (true, predicted) pairs that occur, at most MAX_PAIRS
     local                 loss and ambiguity per depth of a label tree; None for other models
     calibration           log-loss and calibration of probabilities; None for models without
+    asked                 classifiers asked, and rows that came to a one-vs-all leaf: of hierarchies; None for others
     """
 
     rows: int
@@ -43,6 +45,7 @@ class Scores:
     confusion: Confusion
     local: LocalMeasures | None = None
     calibration: Calibration | None = None
+    asked: tuple[int, int] | None = None
 
     def __add__(self, other: Scores) -> Scores:
         return Scores(
@@ -55,6 +58,7 @@ class Scores:
             _bounded(self.confusion + other.confusion),
             _local_sum(self.local, other.local),
             _calibration_sum(self.calibration, other.calibration),
+            _asked_sum(self.asked, other.asked),
         )
 
     @property
@@ -88,6 +92,8 @@ class Scores:
             numbers["speedup"] = speedup(self.n_classes, test_ops)
         if self.calibration is not None:
             numbers |= self.calibration.metrics()
+        if self.asked is not None:
+            numbers |= {CLASSIFIERS: self.asked[0] / self.rows, LEAF_SHARE: self.asked[1] / self.rows}
         return numbers | self._per_depth()
 
     def _per_depth(self) -> dict[str, float]:
@@ -125,7 +131,9 @@ def evaluate_part(
 
     tree        {"parent", "leaf_of_class"} of the taxonomy that measures hierarchical error (it may be another than the
                 one a model was trained with); None: flat, where every error has height 1
-    label_sets  {"offsets", "classes"} of a label tree's nodes, for loss and ambiguity per depth
+    label_sets  {"offsets", "classes"} of a label tree's nodes, for loss and ambiguity per depth; of a hierarchy's
+                {"classifiers", "one_vs_all"}: classifiers asked at a node, whether it is a one-vs-all leaf; and
+                {"learnt"}: classes, rows of others take no part either
     raises      PredictionsDamaged
     """
     return evaluate_rows(read_part(part), n_classes, tree, label_sets)
@@ -138,14 +146,16 @@ def evaluate_rows(
     label_sets: Mapping[str, Array] | None = None,
 ) -> Scores:
     """The sums of predictions in memory; arguments as in `evaluate_part`."""
-    known = found.label >= 0
+    known, sets = found.label >= 0, label_sets or {}
+    if "learnt" in sets:
+        known &= np.isin(found.label, sets["learnt"])
     labels, classes = found.label[known], found.ranking.classes[known]
     predicted = classes[:, 0]
     class_hits, class_rows = per_class_hits(predicted, labels, n_classes)
     heights = hierarchical_errors(taxonomy_of(n_classes, tree), predicted, labels)
     local = None
-    if label_sets is not None and found.ranking.path is not None:
-        local = LocalMeasures.of(found.ranking.path[known], labels, label_sets["offsets"], label_sets["classes"])
+    if "offsets" in sets and found.ranking.path is not None:
+        local = LocalMeasures.of(found.ranking.path[known], labels, sets["offsets"], sets["classes"])
     calibration = None
     if found.ranking.probabilities is not None:
         probable = found.ranking.probabilities
@@ -160,7 +170,21 @@ def evaluate_rows(
         _bounded(Confusion.of(predicted, labels, n_classes)),
         local,
         calibration,
+        _asked(found.ranking.path[known], sets) if "classifiers" in sets and found.ranking.path is not None else None,
     )
+
+
+def _asked(path: Array, sets: Mapping[str, Array]) -> tuple[int, int]:
+    """Classifiers on paths (n, longest) of node ids, -1 padded; and how many of them end in a one-vs-all leaf."""
+    held = path >= 0
+    last = path[np.arange(len(path)), np.maximum(held.sum(axis=1) - 1, 0)] if path.size else np.zeros(0, np.int32)
+    return int(sets["classifiers"][path[held]].sum(dtype=np.int64)), int(sets["one_vs_all"][last].sum())
+
+
+def _asked_sum(first: tuple[int, int] | None, second: tuple[int, int] | None) -> tuple[int, int] | None:
+    if first is None or second is None:
+        return first or second
+    return first[0] + second[0], first[1] + second[1]
 
 
 def taxonomy_of(n_classes: int, tree: Mapping[str, Array] | None) -> Taxonomy:

@@ -83,10 +83,9 @@ class Kernel:
             found = first_bad(rows.part(start, min(start + ROWS_AT_ONCE, rows.n_rows)).decoded())
             if found is not None:
                 row, column, value = found
-                what = (
-                    f"the {self.kind} kernel needs values of at least 0; row {start + row}, column {column} is {value}"
-                )
-                raise NegativeFeature(what, where, 'use kernel = "rbf", or rows that are counts or histograms')
+                error = NegativeFeature.at(start + row, column, value, f"the {self.kind} kernel")
+                error.where = f"{where}, {error.where}" if where else error.where
+                raise error
 
     def header(self) -> dict[str, Any]:
         """Plain JSON values, from which `load` makes the kernel."""

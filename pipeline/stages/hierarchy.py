@@ -1,0 +1,246 @@
+"""Train a hierarchy of support vector machines: relaxed, spectral, Marszalek & Schmid's, or one-vs-rest of a kernel."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from pipeline.config import SVM_KEYS, AnySvm, MarszalekTree, OneVsRest, RelaxedHierarchy, SpectralTree, SplitLearner
+from pipeline.dataset import Dataset
+from pipeline.stage import Estimate, Facts, Made, Work
+from pipeline.stages.svm_setup import Settled, svm_step
+from pipeline.stages.svm_size import gram_disk_bytes, kernel_task_bytes, linear_task_bytes, sorted_bytes
+from pipeline.stages.train import TRAIN_SECONDS, TrainStage, check_rows, model_facts, save, saved_bytes
+from pipeline.store import PROGRESS
+from pipeline.svm_files import kernel_matrix, sorted_rows
+from pipeline.svm_growth import Growth, root_task
+from tasks.calls import write_array
+from tasks.errors import ParamError
+from tasks.files import disk_room
+from tasks.relaxed.assemble import Node, build
+from tasks.relaxed.ground import ONE_VS_ALL, ROOT, SINGLE, SPLIT, Ground, Learnt, Summary, read_node
+from tasks.relaxed.hierarchy import Hierarchy
+from tasks.relaxed.rules import AllRule, MarszalekRule, RelaxedRule, Rule, SpectralRule
+from tasks.rows.base import Array
+from tasks.seeds import stream
+from tasks.svm.class_rows import ClassRows
+
+HierarchyLearner = RelaxedHierarchy | SpectralTree | MarszalekTree | OneVsRest
+
+NODE_ROWS, KERNEL_NODE_ROWS = 100_000, 10_000  # of a node at most
+SEARCH_ROWS, KERNEL_SEARCH_ROWS = 10_000, 2_000
+LARGE_NODE = 20_000  # rows from which the parts of a linear node are tasks of their own
+CLASSIFIERS_A_CLASS = 20  # of a hierarchy, about: seen up to 20
+LEVELS_SHOWN = 3
+NODES = "nodes"
+
+
+@dataclass(frozen=True)
+class HierarchyStage(TrainStage):
+    """Train one hierarchy."""
+
+    learner: HierarchyLearner
+    chain: tuple[str, ...]
+    n_features: int
+    version: ClassVar[int] = 1
+
+    @classmethod
+    def of(cls, learner: HierarchyLearner, facts: Facts, chain: tuple[str, ...] = ()) -> Self:
+        """Raises ParamError when a parameter is out of range, NoTrainingRows when there is nothing to learn from."""
+        check_rows(learner, facts.dataset)
+        check_drawn(learner, facts.dataset)
+        rule_of(learner)
+        return cls(learner, chain, facts.rows[learner.rows].n_features)
+
+    def settings(self) -> dict[str, Any]:
+        settings = self.learner.model_dump(mode="json")
+        if isinstance(self.learner, OneVsRest):  # keys of SGD are not its own
+            settings = {key: settings[key] for key in ("kind", "name", "rows", "test_rows", *SVM_KEYS)}
+        return settings
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (*super().inputs, svm_step(self.learner))
+
+    def estimate(self, facts: Facts) -> Estimate:
+        return svm_estimate(self.learner, facts, model_bytes(self.learner, facts), most_rows(self.learner))
+
+    def run(self, work: Work) -> Made:
+        started = time.perf_counter()
+        settled, rows = Settled.of(self.learner, work), sorted_rows(work, self.learner.rows)
+        nodes = work.folder / PROGRESS / NODES
+        ground = Ground(
+            rows=rows,
+            gram=kernel_matrix(work, self.learner.rows, rows, settled.kernel),
+            confused=settled.confused,
+            nodes=str(nodes),
+            kernel=settled.kernel,
+            cost=settled.cost,
+            rule=rule_of(self.learner),
+            seed=work.seed,
+            name=self.learner.kind,
+            most_rows=most_rows(self.learner),
+        )
+        with disk_room(str(nodes), 0):
+            nodes.mkdir(parents=True, exist_ok=True)
+        classes = drawn_classes(self.learner, ground.starts(), work.seed)
+        write_array(nodes / ROOT, classes)
+        large = LARGE_NODE if ground.linear else KERNEL_SEARCH_ROWS
+        grown = Growth(ground, work.pool, large).grow(classes)
+        learnt = {name: found for name in grown if (found := read_node(ground, name)) is not None}
+        model = assembled(self.learner, ground, grown, learnt, classes, self.n_features, work.dataset.n_classes)
+        digest = save(self, work, model, {"C": settled.cost})
+        facts = model_facts(model, 0.0, 1) | hierarchy_results(self.learner, ground, learnt, classes, settled)
+        facts.pop("train_ops_per_row")
+        seconds = time.perf_counter() - started
+        before = float(work.inputs[svm_step(self.learner)].measured.get("seconds", 0.0))
+        return Made(digest, facts, {"seconds": seconds, TRAIN_SECONDS: seconds + before})
+
+
+def rule_of(learner: HierarchyLearner) -> Rule:
+    """How the learner colors classes. Raises ParamError."""
+    linear = learner.kernel == "linear"
+    if isinstance(learner, RelaxedHierarchy):
+        return RelaxedRule(
+            rho=learner.rho,
+            balance=learner.balance,
+            initialisation=learner.initialisation,
+            samples=learner.samples,
+            finalists=learner.finalists,
+            search_rows=learner.search_rows or (SEARCH_ROWS if linear else KERNEL_SEARCH_ROWS),
+            half_steps=learner.half_steps,
+            continued=learner.leaves == "continued",
+            least_active=learner.least_active,
+        )
+    if isinstance(learner, SpectralTree):
+        return SpectralRule(learner.levels)
+    if isinstance(learner, MarszalekTree):
+        return MarszalekRule(learner.alpha, learner.cut_rows, learner.least_active)
+    return AllRule()
+
+
+def most_rows(learner: AnySvm) -> int:
+    """Training rows of a node at most; of one-vs-rest and of pairs all."""
+    if not isinstance(learner, SplitLearner):
+        return 1 << 40
+    return learner.rows_per_node or (NODE_ROWS if learner.kernel == "linear" else KERNEL_NODE_ROWS)
+
+
+def check_drawn(learner: AnySvm, dataset: Dataset) -> None:
+    """Raises ParamError for more classes than there are."""
+    if learner.classes is not None and learner.classes > dataset.n_classes:
+        why = "so many classes cannot be drawn"
+        raise ParamError("classes", learner.classes, f"at most {dataset.n_classes:,}", why)
+
+
+def drawn_classes(learner: AnySvm, starts: Array, seed: int) -> Array:
+    """The classes that are learnt, (K,) int32 ascending: all with training rows, or some of them, the same ones for
+    every learner of this run that draws as many."""
+    classes: Array = np.flatnonzero(np.diff(starts)).astype(np.int32)
+    if learner.classes is None or learner.classes >= classes.size:
+        return classes
+    drawn = stream(seed, "drawn-classes", learner.draw).permutation(classes.size)[: learner.classes]
+    return classes[np.sort(drawn)]
+
+
+def model_bytes(learner: AnySvm, facts: Facts) -> int:
+    """Bytes of the classifiers, about: of a hierarchy nobody knows before it has grown."""
+    known, n_classes = facts.rows[learner.rows], learner.classes or facts.dataset.n_classes
+    if learner.kernel != "linear":
+        n_train = facts.dataset.split_counts["train"]
+        return 4 * n_train * known.row_floats * 2 + 8 * n_train * 2 * n_classes
+    classifiers = n_classes * (1 if isinstance(learner, OneVsRest) else CLASSIFIERS_A_CLASS)
+    if learner.kind in ("ovo", "dag-svm"):
+        classifiers = n_classes * (n_classes - 1) // 2
+    return 4 * classifiers * (known.n_features + 1)
+
+
+def svm_estimate(learner: AnySvm, facts: Facts, model: int, most: int) -> Estimate:
+    """Of a learner of support vector machines."""
+    n_train, n_classes = facts.dataset.split_counts["train"], facts.dataset.n_classes
+    spare, disk = sorted_bytes(facts, learner.rows) + model, saved_bytes(learner, model, facts)
+    if learner.kernel == "linear":
+        task = linear_task_bytes(facts, learner.rows, most, min(n_classes, 128))
+    else:
+        task, spare = kernel_task_bytes(facts, learner.rows, most), spare + gram_disk_bytes(n_train)
+    return Estimate(task, disk, 4 * n_classes, spare, 3 * model)
+
+
+def assembled(
+    learner: HierarchyLearner,
+    ground: Ground,
+    grown: dict[str, Summary],
+    learnt: dict[str, Learnt],
+    classes: Array,
+    n_features: int,
+    n_classes: int,
+) -> Hierarchy:
+    """The model of the nodes that were grown."""
+    nodes = {name: node_of(learnt[name], grown[name]) for name in grown}
+    kind = "svm-ovr" if isinstance(learner, OneVsRest) else learner.kind
+    facts = {"C": ground.cost, "rule": repr(ground.rule), "training_rows": int(ground.rows.n_rows)}
+    kernel = None if ground.linear else ground.kernel
+    root = root_task(ground, classes).name
+    return build(kind, nodes, root, n_features, n_classes, facts, kernel, rows_taker(ground.rows))
+
+
+def rows_taker(rows: ClassRows) -> Any:
+    """What gives support vectors by number."""
+    return rows.take
+
+
+def node_of(learnt: Learnt, summary: Summary) -> Node:
+    """A learnt node as the model takes it."""
+    children = {child.side: child.name for child in summary.children}
+    if learnt.kind != SPLIT:
+        return Node(learnt.classes, learnt.classifiers)
+    return Node(learnt.classes, learnt.classifiers, learnt.coloring, children[-1], children[1])
+
+
+def hierarchy_results(
+    learner: HierarchyLearner, ground: Ground, learnt: dict[str, Learnt], classes: Array, settled: Settled
+) -> dict[str, Any]:
+    """What the report says of a hierarchy."""
+    counts, leaves = np.diff(ground.starts()), [one for one in learnt.values() if one.kind == ONE_VS_ALL]
+    shown = [one for one in learnt.values() if int(one.record["depth"]) < LEVELS_SHOWN and one.classes.size > 1]
+    said = family_facts(learner, settled, classes, int(counts[classes].sum())) | {
+        "nodes": len(learnt),
+        "splits": sum(one.kind == SPLIT for one in learnt.values()),
+        "single_leaves": sum(one.kind == SINGLE for one in learnt.values()),
+        "ovr_leaves": len(leaves),
+        "ovr_leaf_classes": sum(int(one.classes.size) for one in leaves),
+        "records": [record_of(one, counts) for one in shown],
+    }
+    return {"hierarchy": said, "nodes": said["nodes"], "C": settled.cost}
+
+
+def family_facts(learner: AnySvm, settled: Settled, classes: Array, rows: int) -> dict[str, Any]:
+    """What tells a model of this family from others: its setting, its kernel, what it has learnt of."""
+    setting = {key: getattr(learner, key) for key in ("rho", "alpha", "levels") if hasattr(learner, key)}
+    drawn = {} if learner.classes is None else {"draw": learner.draw}
+    return {
+        "family": learner.kind,
+        "setting": setting,
+        "kernel": settled.kernel.kind,
+        "n_classes": int(classes.size),
+        "n_rows": rows,
+        **drawn,
+    }
+
+
+def record_of(learnt: Learnt, counts: Array) -> dict[str, Any]:
+    """A node of the first levels."""
+    classes, colors = learnt.classes, learnt.coloring
+    split = learnt.kind == SPLIT
+    return {
+        **learnt.record,
+        "kind": learnt.kind,
+        "n_classes": int(classes.size),
+        "n_rows": int(counts[classes].sum()),
+        "positive": classes[colors > 0].tolist(),
+        "negative": classes[colors < 0].tolist(),
+        "ignored": (classes[colors == 0] if split else classes).tolist(),
+    }

@@ -1,0 +1,110 @@
+"""A hierarchy of two-sided classifiers grown over the pool: small nodes as tasks, large ones driven from here.
+
+A node starts as soon as a parent is done; a set of classes that several parents come to is learnt once. Of a large node
+every initial coloring is a task, then each of the best on all rows, or ranges of classes of its one-vs-all leaf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tasks.svm.one_vs_all import ABREAST
+
+from pipeline.pool import Pool
+from tasks.relaxed.ground import (
+    Ground,
+    Learnt,
+    NodeTask,
+    Summary,
+    classes_at,
+    node_name,
+    read_node,
+    summary_of,
+    write_node,
+)
+from tasks.relaxed.learn import (
+    finalists,
+    finish_coloring,
+    finished,
+    hard,
+    leaf_range,
+    learn_node,
+    learnt_leaf,
+    learnt_split,
+    try_coloring,
+)
+from tasks.relaxed.rules import AllRule, RelaxedRule, initial_colorings
+from tasks.rows.base import Array
+from tasks.svm.classifier import Classifier
+
+KERNEL_RANGE = 8  # classes of a one-vs-all leaf of kernels that are one task
+
+
+@dataclass(frozen=True)
+class Growth:
+    """A hierarchy under way."""
+
+    ground: Ground
+    pool: Pool
+    large: int  # rows from which a node is driven
+
+    def grow(self, classes: Array) -> dict[str, Summary]:
+        """Every node by name, the root's first."""
+        root = root_task(self.ground, classes)
+        known: dict[str, Summary] = {}
+        begun = {root.name}
+
+        def expand(task: NodeTask, summary: Summary) -> list[NodeTask]:
+            known[task.name] = summary
+            more = list[NodeTask]()
+            for child in summary.children:
+                if child.name not in begun:
+                    begun.add(child.name)
+                    more.append(
+                        NodeTask(child.name, task.name, child.side, child.n_classes, child.n_rows, task.depth + 1)
+                    )
+            return more
+
+        name = f"learn_{self.ground.name}"
+        self.pool.unfold(learn_node, [root], expand, self.ground, name=name, drive=self.drive, is_driven=self.is_driven)
+        return known
+
+    def is_driven(self, task: NodeTask) -> bool:
+        """Whether the parts of a node are tasks of their own."""
+        parts = isinstance(self.ground.rule, RelaxedRule | AllRule)
+        return parts and task.n_classes > 2 and task.n_rows >= self.large
+
+    def drive(self, task: NodeTask) -> Summary:
+        """Learn a large node by its parts; the same bits as `learn_node`."""
+        done = read_node(self.ground, task.name)
+        if done is not None:
+            return summary_of(self.ground, done)
+        classes = classes_at(self.ground, task)
+        rule = self.ground.rule
+        learnt = self._split(task, rule, classes) if isinstance(rule, RelaxedRule) else None
+        return write_node(self.ground, learnt or learnt_leaf(task, classes, self._leaf(task, classes)))
+
+    def _split(self, task: NodeTask, rule: RelaxedRule, classes: Array) -> Learnt | None:
+        ground, label = self.ground, task.label
+        n_tries = len(initial_colorings(ground, rule, classes))
+        outcomes = self.pool.map(try_coloring, range(n_tries), ground, classes, name=f"try_{label}")
+        if hard(rule, outcomes):
+            return None
+        best = finalists(rule, outcomes)
+        splits = self.pool.map(finish_coloring, best, ground, classes, name=f"finish_{label}")
+        split = finished(splits, rule, outcomes)
+        return None if split is None else learnt_split(task, classes, split)
+
+    def _leaf(self, task: NodeTask, classes: Array) -> Sequence[Classifier]:
+        step = ABREAST if self.ground.linear else KERNEL_RANGE
+        parts = [(cut, min(cut + step, classes.size)) for cut in range(0, classes.size, step)]
+        found = self.pool.map(leaf_range, parts, self.ground, classes, name=f"leaf_{task.label}")
+        return [classifier for part in found for classifier in part]
+
+
+def root_task(ground: Ground, classes: Array) -> NodeTask:
+    """The node of all classes that are learnt, (K,) int32 ascending."""
+    rows = int(np.diff(ground.starts())[classes].sum())
+    return NodeTask(node_name(classes), "", 0, int(classes.size), rows, 0)
