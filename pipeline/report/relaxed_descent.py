@@ -71,7 +71,8 @@ def _by_coloring(shown: Mapping[str, Sequence[Record]]) -> float | None:
 
 
 def _told(rises: Sequence[float], by_coloring: float | None) -> str:
-    text = f"{len(rises):,} half steps rise, by {max(rises):.2g} of the objective at most." if rises else "None rises."
+    number = "1 half step rises" if len(rises) == 1 else f"{len(rises):,} half steps rise"
+    text = f"{number}, by {max(rises):.2g} of the objective at most." if rises else "No half step rises."
     if by_coloring is not None:
         text += f" {100 * by_coloring:.0f} % of all falls came with new colors, the rest with new classifiers."
     return text

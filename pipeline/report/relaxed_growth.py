@@ -34,10 +34,15 @@ class Size:
 class Growth:
     """A method with one setting on classes of several numbers, ascending."""
 
-    label: str
+    what: str  # family and rows
+    setting: str
     family: str
     kernel: str
     sizes: Sequence[Size]
+
+    @property
+    def label(self) -> str:
+        return ", ".join(filter(None, [self.what, self.setting]))
 
     @property
     def exponent(self) -> float:
@@ -60,7 +65,7 @@ def growths_of(members: Sequence[Member]) -> list[Growth]:
         if member.complexity is not None and member.complexity > 0:
             groups.setdefault((member.kernel, member.family, member.what, setting_text(member)), []).append(member)
     found = [
-        Growth(f"{what}, {setting}" if setting else what, family, kernel, _sizes(group))
+        Growth(what, setting, family, kernel, _sizes(group))
         for (kernel, family, what, setting), group in groups.items()
     ]
     return [one for one in found if len(one.sizes) > 1]
@@ -103,7 +108,7 @@ def _complexity_plot(kernel: str, growths: Sequence[Growth]) -> Plot:
     drawn = growths[:MOST_LINES]
     series = [
         Series(
-            printable(f"K^{one.exponent:.2f} {one.label}"),
+            printable(f"K^{one.exponent:.2f} {_shortest(one, growths)}"),
             [size.n_classes for size in one.sizes],
             [size.complexity for size in one.sizes],
         )
@@ -114,11 +119,21 @@ def _complexity_plot(kernel: str, growths: Sequence[Growth]) -> Plot:
     what = "classifiers per row" if kernel == LINEAR else "kernel values per row"
     caption = (
         "Means over the samples of classes. K^e: the power of K that fits a line best, by least squares of the "
-        "logarithms; below 1 it is sublinear."
+        f"logarithms; below 1 it is sublinear.{_settings(drawn)}"
     )
     svg = line_plot(series, {}, Scale("classes (K)", count), Scale(what, count))
     title = "Complexity against classes" + f", {kernel}" * (kernel != LINEAR)
     return Plot(f"relaxed-growth-{slug(kernel)}", title, caption, svg, _csv(growths))
+
+
+def _shortest(growth: Growth, growths: Sequence[Growth]) -> str:
+    """What tells its line from the others."""
+    return growth.what if sum(one.what == growth.what for one in growths) == 1 else growth.label
+
+
+def _settings(growths: Sequence[Growth]) -> str:
+    alone = [one.label for one in growths if one.setting and _shortest(one, growths) != one.label]
+    return f" {'; '.join(alone)}." if alone else ""
 
 
 def _flat_series(growths: Sequence[Growth]) -> Series | None:
@@ -133,7 +148,11 @@ def _flat_series(growths: Sequence[Growth]) -> Series | None:
 
 def _relative_plot(kernel: str, growths: Sequence[Growth]) -> Plot | None:
     series = [
-        Series(printable(one.label), [size.n_classes for size in told], [size.relative or 0.0 for size in told])
+        Series(
+            printable(_shortest(one, growths)),
+            [size.n_classes for size in told],
+            [size.relative or 0.0 for size in told],
+        )
         for one in growths[:MOST_LINES]
         if len(told := [size for size in one.sizes if size.relative is not None]) > 1
     ]

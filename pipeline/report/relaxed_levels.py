@@ -82,7 +82,9 @@ def levels_of(run: RunSummary, members: Sequence[Member]) -> list[Hierarchy]:
     for one in shown_members(members):
         records = list(one.hierarchy["records"])
         said = ", ".join(filter(None, [one.what, setting_text(one), one.kernel]))
-        found.append(Hierarchy(one.name, said, _node(run, records, records[0], "")))
+        found.append(
+            Hierarchy(one.name, said, _node(run, records, min(records, key=lambda record: int(record["depth"])), ""))
+        )
     return found
 
 

@@ -52,7 +52,7 @@ def costs_table(members: Sequence[Member]) -> TreeTable:
     )
     note += " Relative classifiers: no measure of cost where there is a kernel." if kernels else ""
     if len(shown) < len(members):
-        note += f" The {len(members) - len(shown):,} models of samples of the classes are in the CSV."
+        note += f" Models of samples of the classes, {len(members) - len(shown):,}, are in the CSV."
     wrong = ("classifiers", "relative classifiers") if kernels else ()
     heading = ("model", "method", "accuracy", "to one-vs-rest", "complexity", "relative", *wrong, "training")
     text = csv_text(["model", "family", "setting", "kernel", "rows", "n_classes", *COST_KEYS], lines)

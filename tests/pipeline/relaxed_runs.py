@@ -20,8 +20,8 @@ def model(family: str, accuracy: float, relative: float, *, n_classes: int = 100
         "mean_per_class_top1": accuracy,
         "relative_complexity": relative,
         "test_ops_per_row": relative * n_classes * (1 if kernel == "linear" else 20),
-        "classifiers_per_row": 7.0,
-        "relative_classifiers": 7.0 / n_classes,
+        "classifiers_per_row": n_classes if family == "ovr" else 7.0,
+        "relative_classifiers": 1.0 if family == "ovr" else 7.0 / n_classes,
         "ovr_leaf_share": 0.25,
     }
     hierarchy: dict[str, Any] = {
