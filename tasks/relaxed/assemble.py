@@ -93,13 +93,12 @@ def _order(nodes: Mapping[str, Node], root: str) -> list[str]:
             level[child] = max(level.get(child, 0), level[name] + 1)
     levels: list[list[str]] = [[] for _ in range(max(level.values()) + 1)]
     levels[0], seen = [root], {root}
-    for depth, names in enumerate(levels):
+    for names in levels:  # later ones grow meanwhile
         for name in names:
             for child in nodes[name].children:
                 if child not in seen:
                     seen.add(child)
                     levels[level[child]].append(child)
-        assert depth < len(levels)
     return [name for names in levels for name in names]
 
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from tasks.models.base import Ranking
-from tasks.models.slices import check_width, slices
+from tasks.models.slices import slices
 from tasks.relaxed.hierarchy_checks import check_hierarchy
 from tasks.relaxed.walk import Answers, walk
 from tasks.rows.base import Array, Rows
@@ -95,6 +95,11 @@ class Hierarchy:
         return np.where(self.is_split, 1, np.where(self.sizes > 1, self.sizes, 0)).astype(np.int32)
 
     @cached_property
+    def one_vs_all(self) -> Array:
+        """(n_nodes,) bool: leaves of several classes."""
+        return np.asarray(~self.is_split & (self.sizes > 1))
+
+    @cached_property
     def depth_of(self) -> Array:
         """(n_nodes,) int32: edges of the longest way from the root; 0 at the root."""
         depth = np.zeros(self.n_nodes, np.int32)
@@ -125,7 +130,7 @@ class Hierarchy:
         split was (0 where there was none). What comes after the last class named is -1 with NaN.
         Raises ColumnMismatch; NegativeFeature where the kernel takes no values below 0.
         """
-        check_width(rows, self.n_features, self.kind)
+        self.bank.check(rows, self.kind)
         answers = Answers.empty(rows.n_rows, top, int(self.depth_of.max()) + 1)
         for start, stop, part in slices(rows, max(self.bank.cells(rows), int(self.classifiers_of_node.max()))):
             walk(self, part, answers.part(start, stop))
@@ -159,7 +164,6 @@ class Hierarchy:
 
 def level_counts(model: Hierarchy) -> list[dict[str, int]]:
     """Per depth: nodes, splits, one-vs-all leaves, and the size of the largest label set."""
-    one_vs_all = ~model.is_split & (model.sizes > 1)
     counts = []
     for depth in range(int(model.depth_of.max()) + 1):
         here = model.depth_of == depth
@@ -167,7 +171,7 @@ def level_counts(model: Hierarchy) -> list[dict[str, int]]:
             {
                 "nodes": int(here.sum()),
                 "splits": int((here & model.is_split).sum()),
-                "one_vs_all": int((here & one_vs_all).sum()),
+                "one_vs_all": int((here & model.one_vs_all).sum()),
                 "max_classes": int(model.sizes[here].max()),
             }
         )

@@ -11,7 +11,7 @@ import numpy as np
 
 from tasks.models.base import Ranking
 from tasks.models.errors import ModelFormat
-from tasks.models.slices import check_width, slices
+from tasks.models.slices import slices
 from tasks.models.topk import NO_CLASS, top_classes
 from tasks.rows import Rows
 from tasks.rows.base import Array
@@ -70,7 +70,7 @@ class PairModel:
 
         Raises ColumnMismatch; NegativeFeature where the kernel takes no values below 0.
         """
-        check_width(rows, self.n_features, self.kind)
+        self.bank.check(rows, self.kind)
         classes = np.full((rows.n_rows, top), NO_CLASS, np.int32)
         scores = np.full((rows.n_rows, top), np.nan, np.float32)
         evaluations = np.zeros(rows.n_rows, np.int32)

@@ -72,5 +72,5 @@ def _name(model: Hierarchy, session: Session, leaf: int, group: Array, surest: A
     first = int(model.first_classifier[leaf])
     margins = session.block(group, first, first + held.size)
     best, scores = top_classes(margins, min(top, held.size))
-    answers.classes[group, : best.shape[1]] = held[best]
+    answers.classes[group, : best.shape[1]] = np.where(best >= 0, held[best], NO_CLASS)
     answers.scores[group, : best.shape[1]] = scores

@@ -63,8 +63,12 @@ class Bank(Protocol):
         """Numbers that a session holds for a row, about."""
         ...
 
+    def check(self, rows: Rows, kind: str) -> None:
+        """Raises ColumnMismatch, with the kind of the model; NegativeFeature where the kernel takes no such values."""
+        ...
+
     def session(self, rows: Rows) -> Session:
-        """Raises ColumnMismatch, and NegativeFeature where the kernel takes no values below 0."""
+        """About rows of any body that were checked."""
         ...
 
     def header(self) -> dict[str, Any]: ...

@@ -8,14 +8,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from tasks.features.errors import NegativeFeature
 from tasks.models.errors import ModelFormat
 from tasks.models.slices import check_width
 from tasks.rows import Csr, Dense, Rows
 from tasks.rows.base import Array
 from tasks.svm.bank_checks import check_lists, named
 from tasks.svm.bank_kernels import count_rows, support_margins
-from tasks.svm.kernels import OF_HISTOGRAMS, ROWS_AT_ONCE, Kernel, first_bad
+from tasks.svm.kernels import OF_HISTOGRAMS, Kernel, first_bad
 
 DEFINITION = (
     "f(row) = sum over e in support_offsets[m] .. support_offsets[m + 1] - 1 of "
@@ -124,12 +123,14 @@ class KernelBank:
         """Numbers that a session holds for a row."""
         return 2 * self.n_support + (0 if isinstance(rows, Csr) else self.n_features)
 
+    def check(self, rows: Rows, kind: str) -> None:
+        """Raises ColumnMismatch; NegativeFeature, with its place, where the kernel takes no values below 0."""
+        check_width(rows, self.n_features, kind)
+        self.kernel.check(rows, "")
+
     def session(self, rows: Rows) -> KernelSession:
-        """Of rows of any body. Raises ColumnMismatch; NegativeFeature where the kernel takes no values below 0."""
-        check_width(rows, self.n_features, f"{self.kernel.kind} kernel")
-        plain = rows.decoded()
-        check_values(self.kernel, plain)
-        return KernelSession(self, plain)
+        """About rows of any body."""
+        return KernelSession(self, rows.decoded())
 
     def header(self) -> dict[str, Any]:
         return {
@@ -161,16 +162,6 @@ class KernelBank:
         if kernel.kind in OF_HISTOGRAMS and first_bad(support) is not None:
             raise ModelFormat(f"the {kernel.kind} kernel has a support vector with a value below 0")
         return cls(kernel, support, offsets, index, coefficients, bias)
-
-
-def check_values(kernel: Kernel, rows: Rows) -> None:
-    """Raises NegativeFeature, with its place, for the first value of decoded rows that the kernel cannot take."""
-    if kernel.kind not in OF_HISTOGRAMS:
-        return
-    for start in range(0, rows.n_rows, ROWS_AT_ONCE):
-        found = first_bad(rows.part(start, min(start + ROWS_AT_ONCE, rows.n_rows)))
-        if found is not None:
-            raise NegativeFeature.at(start + found[0], found[1], found[2], f"the {kernel.kind} kernel")
 
 
 def _width(rows: Rows) -> type[np.floating[Any]]:

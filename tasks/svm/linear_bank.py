@@ -154,9 +154,12 @@ class LinearBank:
         """Numbers that a session holds for a row."""
         return 1 if isinstance(rows, Csr) else self.n_features
 
+    def check(self, rows: Rows, kind: str) -> None:
+        """Raises ColumnMismatch."""
+        check_width(rows, self.n_features, kind)
+
     def session(self, rows: Rows) -> LinearSession:
-        """Of rows of any body, taken as float32. Raises ColumnMismatch."""
-        check_width(rows, self.n_features, "linear")
+        """About rows of any body, taken as float32."""
         plain = rows.decoded()
         if isinstance(plain, Csr):
             return CsrSession(_narrow(plain), self.weights, self.bias)
@@ -197,9 +200,12 @@ class ActiveBank:
         """Numbers that a session holds for a row."""
         return 1 if isinstance(rows, Csr) else self.n_features
 
+    def check(self, rows: Rows, kind: str) -> None:
+        """Raises ColumnMismatch."""
+        check_width(rows, self.n_features, kind)
+
     def session(self, rows: Rows) -> LinearSession:
-        """Of rows of any body, taken as sparse float32 ones. Raises ColumnMismatch."""
-        check_width(rows, self.n_features, "linear")
+        """About rows of any body, taken as sparse float32 ones."""
         return ActiveSession(_narrow(sparse(rows.decoded())), self.weights, self.bias)
 
     def header(self) -> dict[str, Any]:

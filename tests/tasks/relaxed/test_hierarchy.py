@@ -11,7 +11,7 @@ from tasks.relaxed.hierarchy import ONE_VS_ALL, Hierarchy
 from tasks.rows import Dense
 from tasks.svm.classifier import LinearClassifier
 from tests.naive import relaxed_models as naive
-from tests.tasks.relaxed.model_samples import FORMS, N_FEATURES, Sample, built, random_nodes
+from tests.tasks.relaxed.model_samples import FORMS, Sample, built, random_nodes
 
 
 @pytest.mark.parametrize("shared", [False, True], ids=["tree", "shared"])
@@ -34,3 +34,125 @@ def test_every_row_goes_the_way_of_the_definition(form: str, seed: int, shared: 
                 nodes[m].classes.tolist() for m in answer.names
             ]
             assert model.classifiers_on(ranking.path[i]) == len(answer.asked)
+
+
+def line(bias: float) -> LinearClassifier:
+    """f(x) = x_0 + bias."""
+    return LinearClassifier(np.array([1, 0], np.float32), bias)
+
+
+def diamond() -> dict[str, Node]:
+    """Four classes of five; {4} is reached by two ways of different length, {0, 1} is one-vs-all."""
+    return {
+        "top": Node(np.array([0, 1, 2, 4]), [line(0)], np.array([-1, -1, 1, 0]), "low", "high"),
+        "low": Node(np.array([0, 1, 4]), [line(3)], np.array([-1, -1, 1]), "both", "four"),
+        "high": Node(np.array([2, 4]), [line(-5)], np.array([-1, 1]), "two", "four"),
+        "both": Node(np.array([0, 1]), [line(5), line(5)]),
+        "two": Node(np.array([2])),
+        "four": Node(np.array([4])),
+        "unused": Node(np.array([3])),
+    }
+
+
+def assembled(nodes: dict[str, Node], root: str = "top") -> Hierarchy:
+    return build("marszalek", nodes, root, 2, 5, {"alpha": 0.4})
+
+
+def rows(*first: float) -> Dense:
+    return Dense(np.array([[x, 9] for x in first], np.float32))
+
+
+def test_a_walk_by_hand() -> None:
+    """f = 0 goes positive; equal margins name the lower class first; a single leaf has the least |f| as its score."""
+    ranking = assembled(diamond()).rank(rows(0, -1, -4, 5, 7), 3)
+    assert ranking.classes.tolist() == [[2, -1, -1], [4, -1, -1], [0, 1, -1], [4, -1, -1], [4, -1, -1]]
+    first, none = [0.0, 1.0, 1.0, 0.0, 2.0], [np.nan] * 5
+    np.testing.assert_array_equal(ranking.scores, np.float32([first, [np.nan, np.nan, 1, np.nan, np.nan], none]).T)
+    assert ranking.evaluations.tolist() == [2, 2, 4, 2, 2]
+    assert ranking.path is not None
+    assert ranking.path.tolist() == [[0, 2, 5], [0, 1, 4], [0, 1, 3], [0, 2, 4], [0, 2, 4]]
+
+
+def test_nodes_are_numbered_by_levels_and_shared_ones_held_once() -> None:
+    model = assembled(diamond())
+    assert [model.label_set(node).tolist() for node in range(6)] == [[0, 1, 2, 4], [0, 1, 4], [2, 4], [0, 1], [4], [2]]
+    assert model.negative.tolist() == [1, 3, 5, -1, -1, -1]
+    assert model.positive.tolist() == [2, 4, 4, -1, -1, -1]
+    assert model.first_classifier.tolist() == [0, 1, 2, 3, -1, -1]
+    assert model.classifiers_of_node.tolist() == [1, 1, 1, 2, 0, 0]
+    assert model.depth_of.tolist() == [0, 1, 1, 2, 2, 2]
+    assert model.colors_of(1).tolist() == [-1, -1, 1]
+    assert (model.n_nodes, model.n_classes, model.n_features, model.is_kernel, model.n_support) == (6, 5, 2, False, 0)
+    assert model.classifiers_on([0, 1, 3, -1]) == 4
+    assert model.header()["hierarchy"]["levels"][1] == {"nodes": 2, "splits": 2, "one_vs_all": 0, "max_classes": 3}
+    assert model.header()["hierarchy"]["levels"][2] == {"nodes": 3, "splits": 0, "one_vs_all": 1, "max_classes": 2}
+
+
+def test_a_child_of_two_levels_comes_after_both_its_parents() -> None:
+    nodes = {
+        "top": Node(np.arange(5), [line(0)], np.array([0, 0, -1, 1, 1]), "a", "b"),
+        "a": Node(np.array([0, 1, 2]), [line(1)], np.array([-1, -1, 1]), "pair", "two"),
+        "b": Node(np.array([0, 1, 3, 4]), [line(2)], np.array([-1, -1, -1, 1]), "d", "four"),
+        "d": Node(np.array([0, 1, 3]), [line(3)], np.array([-1, -1, 1]), "pair", "three"),
+        "pair": Node(np.array([0, 1]), [line(4), line(5)]),
+        **{name: Node(np.array([c])) for c, name in ((2, "two"), (3, "three"), (4, "four"))},
+    }
+    model = assembled(nodes)
+    assert model.negative.tolist() == [1, 6, 4, -1, 6, -1, -1, -1]
+    assert model.positive.tolist() == [2, 3, 5, -1, 7, -1, -1, -1]
+    assert model.depth_of.tolist() == [0, 1, 1, 2, 2, 2, 3, 3]
+    path = model.rank(rows(-1, 0), 1).path
+    assert path is not None
+    assert path.tolist() == [[0, 1, 3, -1], [0, 2, 5, -1]]
+
+
+def test_a_single_class_and_one_leaf_for_all() -> None:
+    only = build(ONE_VS_ALL, {"r": Node(np.array([3]))}, "r", 2, 5, {})
+    ranking = only.rank(rows(1, 2), 2)
+    assert ranking.classes.tolist() == [[3, -1], [3, -1]]
+    assert ranking.scores[:, 0].tolist() == [0, 0]
+    assert (ranking.evaluations.tolist(), only.depth_of.tolist()) == ([0, 0], [0])
+    every = build(ONE_VS_ALL, {"r": Node(np.array([0, 2, 4]), [line(1), line(3), line(3)])}, "r", 2, 5, {})
+    ranking = every.rank(rows(1), 2)
+    assert (ranking.classes.tolist(), ranking.scores.tolist()) == ([[2, 4]], [[4, 4]])
+    assert (ranking.evaluations.tolist(), every.classifiers_on(ranking.path[0])) == ([3], 3)
+    assert every.rank(rows(1), 0).classes.shape == (1, 0)
+    assert only.rank(rows(1), 0).scores.shape == (1, 0)
+    assert every.rank(rows(1).take(np.zeros(0, int)), 2).classes.shape == (0, 2)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_slices_change_nothing(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sample = Sample(form, 9)
+    model = built(sample, random_nodes(sample, 6, shared=True))
+    some = sample.body(sample.values(23), sparse=False)
+    whole = model.rank(some, 3)
+    monkeypatch.setattr("tasks.models.slices.SLICE_ROWS", 4)
+    parts = model.rank(some, 3)
+    for name in ("classes", "scores", "evaluations", "path"):
+        np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
+
+
+def test_rows_of_another_width_are_refused() -> None:
+    with pytest.raises(ColumnMismatch, match="marszalek"):
+        assembled(diamond()).rank(Dense(np.zeros((1, 3), np.float32)), 1)
+
+
+def test_nodes_that_do_not_fit_are_refused() -> None:
+    nodes = diamond()
+    with pytest.raises(KeyError):
+        assembled({name: node for name, node in nodes.items() if name != "two"})
+    loop = Node(np.array([2, 4]), [line(-5)], np.array([-1, 1]), "two", "top")
+    with pytest.raises(ValueError, match="top is above itself"):
+        assembled({**nodes, "high": loop})
+    with pytest.raises(ModelFormat, match="not what the colors"):
+        assembled({**nodes, "two": Node(np.array([1]))})
+    with pytest.raises(ModelFormat, match="classifiers"):
+        assembled({**nodes, "both": Node(np.array([0, 1]), [line(5)])})
+
+
+def test_margins_that_are_no_numbers_go_negative_and_name_no_class() -> None:
+    ranking = assembled(diamond()).rank(rows(np.nan), 2)
+    assert ranking.path is not None
+    assert ranking.path.tolist() == [[0, 1, 3]]
+    assert ranking.classes.tolist() == [[-1, -1]]
