@@ -1,5 +1,8 @@
 """Kernels of dual coordinate ascent for hinge losses, dense and sparse rows alike (Hsieh et al. 2008, algorithm 3).
 
+The duals are also averaged over the sweep: what a row had before its turn counts for the time before it. Weights of the
+average are far better than the last ones as long as steps are large (Shalev-Shwartz & Zhang 2013, theorem 2).
+
 Rows are given by their entries one row after another: data (nnz,) float32, indices (nnz,) int32 and indptr
 (n_rows + 1,) int64; where `indices` is empty the rows are dense, and entry p of a row is its feature p.
 """
@@ -13,8 +16,8 @@ import numpy as np
 
 from tasks.rows.base import Array
 
-BY_BLAS = 96  # features of a row from which on a call of BLAS is faster than a loop that no compiler may reorder
-OFFSET, SURPLUS, GAP, LOSS, HIGHEST, LOWEST = range(6)  # places in the state of a sweep
+BY_BLAS = 128  # features of a row from which on a call of BLAS is faster than a loop that no compiler may reorder
+OFFSET, SURPLUS, GAP, LOSS, LOST, HIGHEST, LOWEST = range(7)  # places in the state of a sweep
 
 
 @numba.njit(cache=True, nogil=True)
@@ -29,28 +32,28 @@ def sweep(
     steps: Array,
     unit: float,
     duals: Array,
+    averaged: Array,
     weights: Array,
     state: Array,
 ) -> int:
     """One exact step for each row of order[:n_active]; returns how many rows are still active.
 
-    order    (m,) int64: permuted in place, rows that are shrunk go behind the active ones
-    sides    (n,) float32, -1 or 1; costs (n,) float32: greatest dual; steps (n,) float32: 1 / (|x|^2 + unit)
-    unit     squared value of the constant feature, that stands for the penalty on the sum of alpha_i y_i
-    duals    (n,) float32, weights (d,) float32: changed in place
-    state    (6,) float64: OFFSET, the multiplier of the constraint (read); SURPLUS, the sum of alpha_i y_i (changed);
-             GAP, LOSS: sums of c_i h_i + a_i g_i and of c_i h_i as seen on the way (written);
-             HIGHEST, LOWEST: projected gradients of the last sweep, rows beyond them at a bound are shrunk; then
-             those of this sweep
+    order     (m,) int64: permuted in place, rows that are shrunk go behind the active ones
+    sides     (n,) float32, -1 or 1; costs (n,) float32: greatest dual; steps (n,) float32: 1 / (|x|^2 + unit)
+    unit      float32, squared value of the constant feature: the penalty on the sum of alpha_i y_i
+    duals     (n,) float32, weights (d,) float32: changed in place
+    averaged  (n,) float32: mean duals over this sweep; of rows that are not active the duals
+    state     (7,) float64: OFFSET, the multiplier of the constraint (read); SURPLUS, the sum of alpha_i y_i;
+              GAP, LOSS: sums of c_i h_i + a_i g_i and of c_i h_i as seen on the way (written); LOST: c_i h_i of rows
+              that were shrunk (added to); HIGHEST, LOWEST: projected gradients, of the sweep before (rows beyond them
+              at a bound are shrunk), then of this sweep
     """
     zero, one = np.float32(0.0), np.float32(1.0)
     offset, surplus, unit64 = state[OFFSET], state[SURPLUS], float(unit)
-    shrink_above, shrink_below = state[HIGHEST], state[LOWEST]
-    if shrink_above <= 0.0:
-        shrink_above = np.inf
-    if shrink_below >= 0.0:
-        shrink_below = -np.inf
-    highest, lowest, gap, loss = -np.inf, np.inf, 0.0, 0.0
+    shrink_above = state[HIGHEST] if state[HIGHEST] > 0.0 else np.inf
+    shrink_below = state[LOWEST] if state[LOWEST] < 0.0 else -np.inf
+    highest, lowest, gap, loss, lost = 0.0, 0.0, 0.0, 0.0, 0.0
+    moment = one / np.float32(max(n_active, 1))
     k = 0
     while k < n_active:
         i = order[k]
@@ -58,24 +61,27 @@ def sweep(
         side, dual, cost = sides[i], duals[i], costs[i]
         bias = np.float32(offset + unit64 * surplus)
         slope = side * (dot(data, indices, start, stop, weights) + bias) - one
+        hinge = max(zero, -slope) * cost
+        averaged[i] = dual
         if (dual == zero and slope > shrink_above) or (dual == cost and slope < shrink_below):
             n_active -= 1
             order[k], order[n_active] = order[n_active], i
+            lost += hinge
             continue
         k += 1
-        hinge = max(zero, -slope) * cost
         loss += hinge
         gap += hinge + dual * slope
         if (dual == zero and slope >= zero) or (dual == cost and slope <= zero):
-            highest, lowest = max(highest, 0.0), min(lowest, 0.0)
             continue
         highest, lowest = max(highest, slope), min(lowest, slope)
         new = min(max(dual - slope * steps[i], zero), cost)
-        duals[i] = new
         move = side * (new - dual)
         if move != zero:
+            duals[i] = new
+            averaged[i] = dual + (one - np.float32(k) * moment) * (new - dual)
             surplus += move
             add_scaled(data, indices, start, stop, move, weights)
+    state[LOST] += lost
     state[SURPLUS], state[GAP], state[LOSS], state[HIGHEST], state[LOWEST] = surplus, gap, loss, highest, lowest
     return n_active
 
@@ -83,29 +89,32 @@ def sweep(
 @numba.njit(cache=True, nogil=True)
 def dot(data: Array, indices: Array, start: int, stop: int, weights: Array) -> Any:
     """x . w of the row whose entries are start ... stop - 1, float32."""
-    zero = np.float32(0.0)
-    if indices.size == 0 and stop - start >= BY_BLAS:
-        return np.dot(data[start:stop], weights)
-    a, b, c, d = zero, zero, zero, zero
-    whole = start + (stop - start) // 4 * 4
     if indices.size == 0:
-        for p in range(start, whole, 4):
-            q = p - start
-            a += data[p] * weights[q]
-            b += data[p + 1] * weights[q + 1]
-            c += data[p + 2] * weights[q + 2]
-            d += data[p + 3] * weights[q + 3]
-        for p in range(whole, stop):
-            a += data[p] * weights[p - start]
-    else:
-        for p in range(start, whole, 4):
-            a += data[p] * weights[indices[p]]
-            b += data[p + 1] * weights[indices[p + 1]]
-            c += data[p + 2] * weights[indices[p + 2]]
-            d += data[p + 3] * weights[indices[p + 3]]
-        for p in range(whole, stop):
-            a += data[p] * weights[indices[p]]
-    return (a + b) + (c + d)
+        x = data[start:stop]
+        return np.dot(x, weights) if x.size >= BY_BLAS else short_dot(x, weights)
+    left, right = np.float32(0.0), np.float32(0.0)
+    whole = start + (stop - start) // 4 * 4
+    for p in range(start, whole, 4):
+        left += data[p] * weights[indices[p]] + data[p + 1] * weights[indices[p + 1]]
+        right += data[p + 2] * weights[indices[p + 2]] + data[p + 3] * weights[indices[p + 3]]
+    for p in range(whole, stop):
+        left += data[p] * weights[indices[p]]
+    return left + right
+
+
+@numba.njit(cache=True, nogil=True)
+def short_dot(x: Array, weights: Array) -> Any:
+    """x . w, both (d,) float32: two sums side by side, four products at a time."""
+    left, right = np.float32(0.0), np.float32(0.0)
+    whole = x.size // 8 * 8
+    for p in range(0, whole, 8):
+        x0, x1, x2, x3 = x[p], x[p + 1], x[p + 2], x[p + 3]
+        left += (x0 * weights[p] + x1 * weights[p + 1]) + (x2 * weights[p + 2] + x3 * weights[p + 3])
+        x4, x5, x6, x7 = x[p + 4], x[p + 5], x[p + 6], x[p + 7]
+        right += (x4 * weights[p + 4] + x5 * weights[p + 5]) + (x6 * weights[p + 6] + x7 * weights[p + 7])
+    for p in range(whole, x.size):
+        left += x[p] * weights[p]
+    return left + right
 
 
 @numba.njit(cache=True, nogil=True)
@@ -129,7 +138,7 @@ def weights_of(data: Array, indices: Array, indptr: Array, factors: Array, weigh
 
 
 @numba.njit(cache=True, nogil=True)
-def products(data: Array, indices: Array, indptr: Array, weights: Array, out: Array) -> None:
-    """out[i] = x_i . w: weights (d,) float32, out (n,) float64."""
-    for i in range(out.size):
+def products(data: Array, indices: Array, indptr: Array, which: Array, weights: Array, out: Array) -> None:
+    """out[i] = x_i . w for the rows i of `which` (m,) int64: weights (d,) float32, out (n,) float64."""
+    for i in which:
         out[i] = dot(data, indices, indptr[i], indptr[i + 1], weights)

@@ -9,6 +9,7 @@ multiplier, which is the bias, takes over what that feature has gathered. Sweeps
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,11 +19,18 @@ from tasks.rows.base import Array
 from tasks.seeds import stream
 from tasks.svm.bias import best_bias
 from tasks.svm.classifier import LinearClassifier
-from tasks.svm.dual_ascent import GAP, HIGHEST, LOSS, LOWEST, OFFSET, SURPLUS, products, sweep, weights_of
+from tasks.svm.dual_ascent import GAP, HIGHEST, LOSS, LOST, LOWEST, OFFSET, SURPLUS, products, sweep, weights_of
 from tasks.svm.solver import Halfspace
 
-TOLERANCE = 0.01
+TOLERANCE = 0.03  # the objective is then mostly within a third of it: the lower bound lags behind
 SWEEPS = 100
+UNIT = 0.1  # squared value of the constant feature, in mean squared norms of rows
+LOW = 1.0  # cost times squared norm up to which duals reach it in a sweep or two
+RISE = 4.0  # of the costs from stage to stage, where they begin low
+STAGE = 3  # sweeps of a stage
+LEAST_EFFORT = 0.05  # what a sweep over next to no rows counts, in sweeps over all
+LOOK_AFTER = 1.5  # times the sweeps done at the last look
+LARGEST = 1e30  # squared norm of a row: its products still fit float32
 NO_INDICES = np.zeros(0, np.int32)
 
 
@@ -30,25 +38,26 @@ NO_INDICES = np.zeros(0, np.int32)
 class LinearHalfspace(Halfspace):
     """What one solve gives, and the next may start from.
 
-    weights  (d,) float32: w; sides (n,) int8, of the rows that were learned from
-    sweeps   done over the rows still active
-    gap      certified: the objective is at most this share above the least one
+    weights  (d,) float32: w; sides (n,) int8: what was learned from
+    gap      the objective is at most this share of it above the least one
+    sweeps   done; one over fewer rows counts less
     """
 
     weights: Array
     sides: Array
-    sweeps: int
     gap: float
+    sweeps: float
 
 
 class LinearSolver:
-    """Solves for any sides of the same rows; a pure function of the rows, costs, seed, sides and start.
+    """Solves for any sides of the same rows: a pure function of the rows, costs, seed, sides and start.
 
     rows       Dense or Csr; copied to float32 where they are not
     costs      (n,) float32 > 0: c_i
-    rng        one number is drawn from it, the seed of the order in which rows are visited
-    tolerance  relative duality gap at which it ends, after at most `sweeps` sweeps
-    Raises ParamError for costs, a tolerance or sweeps that are not positive.
+    rng        one number is drawn from it, the seed of the orders in which rows are visited
+    tolerance  relative duality gap at which it ends, after at most about `sweeps` sweeps
+    Raises ParamError for costs, a tolerance or sweeps that are not positive; Diverged for rows that are not finite, or
+    too large for float32.
     """
 
     def __init__(
@@ -59,16 +68,18 @@ class LinearSolver:
         tolerance: float = TOLERANCE,
         sweeps: int = SWEEPS,
     ) -> None:
-        costs = np.ascontiguousarray(costs, np.float32)
-        if costs.shape != (rows.n_rows,) or not (costs > 0).all():
-            raise ParamError("costs", costs.shape, f"{rows.n_rows} numbers above 0", "each row has one")
+        self.costs = np.ascontiguousarray(costs, np.float32)
+        if self.costs.shape != (rows.n_rows,) or not ((self.costs > 0) & (self.costs < np.inf)).all():
+            raise ParamError("costs", costs, f"{rows.n_rows} finite numbers above 0", "every row has one")
         if not tolerance > 0:
             raise ParamError("tolerance", tolerance, "a number above 0", "rounding keeps the gap open")
         if sweeps < 1:
             raise ParamError("sweeps", sweeps, "at least 1", "without one nothing is learnt")
-        self.rows, self.costs, self.tolerance, self.sweeps = rows, costs, tolerance, sweeps
+        self.rows, self.tolerance, self.sweeps = rows, tolerance, sweeps
         self.norms = rows.squared_norms()
-        self._arrays = entries(rows)
+        if not (self.norms < LARGEST).all():
+            raise Diverged("rows are not finite, or too large for float32", "linear solver", "scale the features")
+        self.entries = entries(rows)
         self._seed = int(rng.integers(2**63))
 
     @property
@@ -78,109 +89,147 @@ class LinearSolver:
     def solve(self, sides: Array, start: Halfspace | None = None) -> LinearHalfspace:
         """See BinarySolver. A row keeps the dual it has in `start` if it had the same side there.
 
-        Raises ValueError if a side is missing, Diverged for rows that are not finite or overflow float32.
+        Raises ValueError if a side has no rows, Diverged if scores overflow.
         """
-        ascent = _Ascent(self, sides, start)
+        ascent = Ascent(self, np.asarray(sides, np.int8), start if isinstance(start, LinearHalfspace) else None)
         rng = stream(self._seed, "sweeps")
-        for _ in range(self.sweeps):
+        if not isinstance(start, LinearHalfspace):
+            ascent.climb(rng)
+        while True:
             ascent.sweep(rng)
-            if ascent.seems_done():
-                fit = ascent.result()
-                if fit.gap <= self.tolerance:
-                    return fit
-        return ascent.result()
+            if ascent.is_time_to_look():
+                found = ascent.look()
+                if found.gap <= self.tolerance or ascent.done >= self.sweeps:
+                    return ascent.halfspace(found)
+                ascent.restart()
 
     def classifier(self, fit: Halfspace, sides: Array) -> LinearClassifier:
         """Of a fit of this solver the weights that gave its margins; of another, the sum over its support vectors."""
         if isinstance(fit, LinearHalfspace):
             return LinearClassifier(fit.weights, fit.bias)
-        return LinearClassifier(self.weights(fit.duals * sides), fit.bias)
+        return LinearClassifier(self.weights(fit.duals.astype(np.float64) * sides), fit.bias)
 
     def weights(self, factors: Array) -> Array:
-        """(d,) float32: sum of factor_i x_i, added up in float64."""
+        """(d,) float32: sum of factor_i x_i over the rows, factors (n,) float64, added up in float64."""
         total = np.zeros(self.rows.n_features)
-        weights_of(*self._arrays, np.asarray(factors, np.float64), total)
-        with np.errstate(over="ignore", invalid="ignore"):
+        weights_of(*self.entries, factors, total)
+        with np.errstate(over="ignore"):  # `look` tells
             return total.astype(np.float32)
 
-    def scores(self, weights: Array) -> Array:
-        """(n,) float64: x_i . w of every row."""
-        out = np.empty(self.n_rows)
-        products(*self._arrays, weights, out)
-        return out
+
+class Look(NamedTuple):
+    """The hyperplane of the averaged duals: weights (d,) float32, |w|^2, the scores w . x (n,) of rows with a side."""
+
+    weights: Array
+    squared_norm: float
+    scores: Array
+    bias: float
+    gap: float
 
 
-class _Ascent:
-    """The state of one solve."""
+class Ascent:
+    """One solve under way: duals, weights and what is known of the gap."""
 
-    def __init__(self, solver: LinearSolver, sides: Array, start: Halfspace | None) -> None:
-        self.solver, self.sides = solver, np.asarray(sides, np.int8)
-        self.signs = self.sides.astype(np.float32)
-        active = np.flatnonzero(self.sides)
+    def __init__(self, solver: LinearSolver, sides: Array, start: LinearHalfspace | None) -> None:
         if not (sides > 0).any() or not (sides < 0).any():
             raise ValueError("a hyperplane needs rows on both of its sides")
-        self.order, self.n_active, self.done = active, active.size, 0
-        costs = solver.costs[active].astype(np.float64)
-        mean = float(solver.norms[active].mean())
-        self.unit = np.float32(max(mean, 1.0 / costs.sum(), 1e-30))
+        self.solver, self.sides, self.signs = solver, sides, sides.astype(np.float32)
+        self.order = np.flatnonzero(sides)
+        costs, mean = solver.costs[self.order].astype(np.float64), float(solver.norms[self.order].mean())
+        self.level = float(costs.mean()) * mean
+        self.unit = np.float32(max(UNIT * mean, 1.0 / costs.sum()))  # so that the multiplier can move by 1 in a sweep
         self.steps = (1.0 / (solver.norms + self.unit)).astype(np.float32)
-        self.duals, self.state = np.zeros(solver.n_rows, np.float32), np.zeros(6)
-        if isinstance(start, LinearHalfspace):
-            kept = (self.sides != 0) & (start.sides == self.sides)
+        self.duals, self.costs = np.zeros(solver.n_rows, np.float32), solver.costs
+        self.state, self.done, self.looked = np.zeros(7), 0.0, 0.0
+        if start is None:
+            self.state[OFFSET] = best_bias(np.zeros(costs.size), self.signs[self.order], costs)
+        else:
+            kept = (sides != 0) & (start.sides == sides)
             self.duals[kept] = np.minimum(start.duals, solver.costs)[kept]
             self.state[OFFSET] = start.bias
-        else:
-            self.state[OFFSET] = best_bias(np.zeros(active.size), self.signs[active], costs)
-        self._rebuild()
+        self.restart()
 
-    def _rebuild(self) -> None:
-        """The weights and the surplus from the duals: roundings of the way do not stay."""
+    def restart(self) -> None:
+        """All rows are active; weights and surplus are those of the duals, without the roundings of the way."""
         factors = self.duals.astype(np.float64) * self.signs
         self.weights, self.state[SURPLUS] = self.solver.weights(factors), factors.sum()
+        self.averaged, self.n_active, self.state[LOST] = self.duals.copy(), self.order.size, 0.0
+
+    def climb(self, rng: np.random.Generator) -> None:
+        """Stages of rising costs: where they are high, duals that end at them would need many sweeps to get there.
+
+        From stage to stage all duals are stretched, by what is best for the dual objective and the costs allow:
+        sum of alpha_i - 1/2 |w|^2 has its maximum along the duals at (sum of alpha_i) / |w|^2.
+        """
+        n_stages = int(np.ceil(np.log(max(self.level / LOW, 1.0)) / np.log(RISE)))
+        for stage in range(n_stages, 0, -1):
+            self.costs = self.solver.costs * np.float32(RISE**-stage)
+            for _ in range(STAGE):
+                self.sweep(rng)
+            late = self.done >= 0.5 * self.solver.sweeps
+            rise = RISE**stage if late else RISE
+            self.duals, self.costs = self.averaged, self.solver.costs * np.float32(rise * RISE**-stage)
+            norm = squared(self.solver.weights(self.duals.astype(np.float64) * self.signs))
+            stretch = float(self.duals.sum(dtype=np.float64)) / norm if norm > 0 else rise
+            self.duals = np.minimum(self.duals * np.float32(min(max(stretch, 1.0), rise)), self.costs)
+            self.state[HIGHEST], self.state[LOWEST] = 0.0, 0.0
+            self.restart()
+            if late:
+                break
+        self.costs = self.solver.costs
 
     def sweep(self, rng: np.random.Generator) -> None:
         """Over the active rows, in a new order; then the multiplier takes what the constant feature has gathered."""
-        solver, state = self.solver, self.state
         rng.shuffle(self.order[: self.n_active])
-        ends = self.order, self.n_active, self.signs, solver.costs, self.steps, self.unit
-        self.n_active = sweep(*solver._arrays, *ends, self.duals, self.weights, state)
-        state[OFFSET] += float(self.unit) * state[SURPLUS]
-        self.done += 1
+        self.done += max(self.n_active / self.order.size, LEAST_EFFORT)
+        problem = self.signs, self.costs, self.steps, self.unit
+        changed = self.duals, self.averaged, self.weights, self.state
+        self.n_active = sweep(*self.solver.entries, self.order, self.n_active, *problem, *changed)
+        self.state[OFFSET] += float(self.unit) * self.state[SURPLUS]
 
-    def seems_done(self) -> bool:
-        """By what the rows showed on the way, which is more than what is left."""
-        size = 0.5 * float(self.weights.astype(np.float64) @ self.weights) + self.state[LOSS]
-        return bool(self.n_active == 0 or self.state[GAP] <= self.solver.tolerance * size or not np.isfinite(size))
+    def is_time_to_look(self) -> bool:
+        """When the gap seems to be small by what rows showed on the way, or some time has passed."""
+        primal = 0.5 * squared(self.weights) + self.state[LOSS] + self.state[LOST]
+        small = not self.state[GAP] > self.solver.tolerance * primal  # also where they are not numbers
+        due = self.done >= min(LOOK_AFTER * self.looked, self.solver.sweeps)
+        return small or due or self.n_active == 0
 
-    def result(self) -> LinearHalfspace:
-        """What the duals stand for; all rows are active again."""
-        solver, rows = self.solver, self.order
-        self._rebuild()
-        self.n_active, self.state[HIGHEST], self.state[LOWEST] = rows.size, 0.0, 0.0
-        margins = solver.scores(self.weights)
-        norm = float(self.weights.astype(np.float64) @ self.weights)
-        if not (np.isfinite(margins).all() and np.isfinite(norm)):
-            raise Diverged(
-                "scores of a support vector machine are not finite", "linear solver", "scale the rows, or lower C"
-            )
-        bias = best_bias(margins[rows], self.signs[rows], solver.costs[rows])
-        margins += bias
-        fit = LinearHalfspace(margins, bias, norm, self.duals.copy(), self.weights.copy(), self.sides, self.done, 0.0)
-        object.__setattr__(fit, "gap", self._gap(fit))
-        return fit
+    def look(self) -> Look:
+        """What the averaged duals stand for. Raises Diverged where it is not finite.
 
-    def _gap(self, fit: LinearHalfspace) -> float:
-        """(P - D) / P: a lower bound of P is sum of alpha_i - 1/2 |w|^2 - b s, s the surplus, at the best bias b.
-
-        That bias is not known; it is taken to be within 1 of the fit's, the distance of a margin.
+        P is at least sum of alpha_i - 1/2 |w|^2 - b s, s the surplus, at its best bias b. That one is not known; it is
+        taken to be within 1, the distance of a margin, of the best bias for w.
         """
-        primal, surplus = fit.objective(self.sides, self.solver.costs), self.state[SURPLUS]
-        dual = float(self.duals.sum(dtype=np.float64)) - 0.5 * fit.squared_norm
-        return (primal - dual + fit.bias * surplus + abs(surplus)) / primal
+        rows, solver, self.looked = self.order, self.solver, self.done
+        factors = self.averaged.astype(np.float64) * self.signs
+        weights, scores = solver.weights(factors), np.zeros(solver.n_rows)
+        products(*solver.entries, rows, weights, scores)
+        norm, own, signs = squared(weights), scores[rows], self.signs[rows]
+        if not (np.isfinite(norm) and np.isfinite(own).all()):
+            raise Diverged("scores of a classifier are not finite", "linear solver", "scale the rows, or lower C")
+        costs = solver.costs[rows].astype(np.float64)
+        bias = best_bias(own, signs, costs)
+        primal = 0.5 * norm + float(costs @ np.maximum(0.0, 1.0 - signs * (own + bias)))
+        surplus = float(factors.sum())
+        dual = float(self.averaged.sum(dtype=np.float64)) - 0.5 * norm - bias * surplus - abs(surplus)
+        return Look(weights, norm, scores, bias, (primal - dual) / primal if primal > 0 else 0.0)
+
+    def halfspace(self, found: Look) -> LinearHalfspace:
+        """With the margins of the rows without a side."""
+        products(*self.solver.entries, np.flatnonzero(self.sides == 0), found.weights, found.scores)
+        margins = found.scores + found.bias
+        fit = found.bias, found.squared_norm, self.averaged
+        return LinearHalfspace(margins, *fit, found.weights, self.sides, found.gap, self.done)
+
+
+def squared(weights: Array) -> float:
+    """|w|^2 in float64."""
+    wide = weights.astype(np.float64)
+    return float(wide @ wide)
 
 
 def entries(rows: Dense | Csr) -> tuple[Array, Array, Array]:
-    """(data float32, indices int32, indptr int64) as the kernels take them; of dense rows without indices."""
+    """(data float32, indices int32, indptr int64) as the kernels take them; dense rows have no indices."""
     if isinstance(rows, Csr):
         return rows.data.astype(np.float32, copy=False), rows.indices, rows.indptr.astype(np.int64, copy=False)
     values = np.ascontiguousarray(rows.values, np.float32)
