@@ -21,6 +21,7 @@ from pipeline.report.path_tables import path_tables
 from pipeline.report.paths import path_plots
 from pipeline.report.plot import Plot
 from pipeline.report.relaxed import RelaxedPart, relaxed_part
+from pipeline.report.relaxed_members import apart_from_others
 from pipeline.report.spectrum import spectrum_plot
 from pipeline.report.summary import RunSummary, best_model, known, non_dominated
 from pipeline.report.table import legend, printable
@@ -166,16 +167,19 @@ def plots_of(run: RunSummary) -> list[Plot]:
 
 
 def _scatter(run: RunSummary, name: str, key: str, title: str, scale: Scale, lines: Lines) -> Plot | None:
-    marked = non_dominated(run.models, cost=key)
+    other = apart_from_others(run) if key == "test_ops_per_row" else set()
+    models = {model: metrics for model, metrics in run.models.items() if model not in other}
+    marked = non_dominated(models, cost=key)
     found = {
         model: (cost, gain)
-        for model, metrics in run.models.items()
+        for model, metrics in models.items()
         if (cost := known(metrics, key)) and (gain := known(metrics, "top1")) is not None and cost > 0
     }
     if not found:
         return None
     points = [Point(printable(model), cost, 100 * gain, model in marked) for model, (cost, gain) in found.items()]
     caption = "Upper left is better. Round points, joined: no other model is better in both."
+    caption += " Models with kernels, or of samples of the classes, are above." if other else ""
     rows = [(model, cost, gain, int(model in marked)) for model, (cost, gain) in found.items()]
     text = csv_text(["model", key, "top1", "non_dominated"], rows)
     return Plot(name, title, caption, scatter(points, scale, "accuracy, %", lines), text)

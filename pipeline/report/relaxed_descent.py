@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Any
 
 from pipeline.report.csvs import csv_text
 from pipeline.report.figures import Series, Whole, line_plot
 from pipeline.report.plot import MOST_LINES, Plot
-from pipeline.report.relaxed_levels import shown_members
+from pipeline.report.relaxed_levels import depth_of, shown_members
 from pipeline.report.relaxed_members import Member
 from pipeline.report.table import printable
 
@@ -20,23 +20,23 @@ ROUNDING = 1e-9  # of the largest value: a rise below it is none
 
 def descent_plot(members: Sequence[Member]) -> Plot | None:
     """Per hierarchy that is shown and depth, what is still to come of the fall: mean over the nodes there."""
-    shown = {one.name: _falling(one.hierarchy["records"]) for one in shown_members(members)}
+    records = {one.name: one.hierarchy["records"] for one in shown_members(members)}
+    shown = {name: _falling(nodes) for name, nodes in records.items()}
     if not any(shown.values()):
         return None
     series: list[Series] = []
-    for name, records in shown.items():
-        for depth in sorted({int(one["depth"]) for one in records}):
-            here = [remaining(one["objective"]) for one in records if int(one["depth"]) == depth]
+    for name, nodes in shown.items():
+        for depth in sorted(set(map(depth_of, nodes))):
+            here = [remaining(one["objective"]) for one in nodes if depth_of(one) == depth]
             label = f"{name}, depth {depth}" if len(shown) > 1 else f"depth {depth}"
             series.append(_mean_line(f"{label} ({len(here):,} node{'s' * (len(here) > 1)})", here))
-    rises = [rise for records in shown.values() for one in records for rise in rises_of(one["objective"])]
+    rises = [rise for nodes in shown.values() for one in nodes for rise in rises_of(one["objective"])]
     caption = (
         "What is still to come of the fall of the node's objective: 100 % with the first classifier, 0 % at the end; "
         "mean over the nodes of a depth, of the model chosen in each. " + _told(rises, _by_coloring(shown))
     )
     svg = line_plot(series[:MOST_LINES], {}, Whole("half step"), "still to come, %")
-    title = "Objective per half step"
-    return Plot("relaxed-objective", title, caption, svg, _csv(shown))
+    return Plot("relaxed-objective", "Objective per half step", caption, svg, _csv(records))
 
 
 def _falling(records: Sequence[Record]) -> list[Record]:
@@ -89,11 +89,9 @@ def _csv(shown: Mapping[str, Sequence[Record]]) -> str:
     lines: list[tuple[object, ...]] = []
     for name, records in shown.items():
         for place, one in enumerate(records):
-            objective, steps = one["objective"], list(one.get("steps") or ())
-            steps += [""] * (len(objective) - len(steps))
-            node = str(one.get("name", "")) or str(place)
+            objective, steps = one.get("objective") or (), one.get("steps") or ()
             lines += [
-                (name, node, one["depth"], i, step, value)
-                for i, (step, value) in enumerate(zip(steps, objective, strict=False))
+                (name, place, one["depth"], i, step, value)
+                for i, (step, value) in enumerate(zip_longest(steps, objective, fillvalue=""))
             ]
     return csv_text(["model", "node", "depth", "half_step", "step", "objective"], lines)

@@ -11,7 +11,7 @@ from pipeline.report.figures import Scale, Series, line_plot
 from pipeline.report.numbers import MISSING, count, percent, plain, short
 from pipeline.report.plot import MOST_LINES, Plot
 from pipeline.report.relaxed_curves import slug
-from pipeline.report.relaxed_members import FLAT, LINEAR, Member, kernels_of, setting_text
+from pipeline.report.relaxed_members import FLAT, LINEAR, Member, apart, kernels_of, setting_text
 from pipeline.report.summary import SmallTable
 from pipeline.report.table import printable
 from pipeline.report.trees_tables import TreeTable
@@ -65,8 +65,9 @@ def growths_of(members: Sequence[Member]) -> list[Growth]:
         if member.complexity is not None and member.complexity > 0:
             groups.setdefault((member.kernel, member.family, member.what, setting_text(member)), []).append(member)
     found = [
-        Growth(what, setting, family, kernel, _sizes(group))
+        Growth(what, setting, family, kernel, _sizes(part))
         for (kernel, family, what, setting), group in groups.items()
+        for part in apart(group, lambda one: (one.n_classes, one.draw))
     ]
     return [one for one in found if len(one.sizes) > 1]
 

@@ -68,9 +68,13 @@ class Hierarchy:
 
 
 def shown_members(members: Sequence[Member]) -> list[Member]:
-    """Relaxed hierarchies whose nodes are known, else rivals'; the first of every kernel before the second of any."""
+    """Relaxed hierarchies whose nodes are known, else rivals'; the first of every kernel before the second of any.
+
+    Those whose root is a leaf have least to show, and come last.
+    """
     known = [one for one in members if one.hierarchy.get("records")]
     own = [one for one in known if one.family == "relaxed-hierarchy"] or known
+    own = sorted(own, key=lambda one: all(record.get("kind") != "split" for record in one.hierarchy["records"]))
     kernels = [one.kernel for one in own]
     order = sorted(range(len(own)), key=lambda i: (kernels[:i].count(kernels[i]), i))
     return [own[i] for i in order[:MOST_SHOWN]]
@@ -82,18 +86,23 @@ def levels_of(run: RunSummary, members: Sequence[Member]) -> list[Hierarchy]:
     for one in shown_members(members):
         records = list(one.hierarchy["records"])
         said = ", ".join(filter(None, [one.what, setting_text(one), one.kernel]))
-        found.append(
-            Hierarchy(one.name, said, _node(run, records, min(records, key=lambda record: int(record["depth"])), ""))
-        )
+        root, levels = min(records, key=depth_of), 1 + max(map(depth_of, records))
+        found.append(Hierarchy(one.name, said, _node(run, records, root, "", levels)))
     return found
 
 
-def _node(run: RunSummary, records: Sequence[Record], record: Record, side: str) -> Node:
+def depth_of(record: Record) -> int:
+    """0 of the root; of a node with several parents, as it was found first."""
+    return int(record["depth"])
+
+
+def _node(run: RunSummary, records: Sequence[Record], record: Record, side: str, levels: int) -> Node:
+    """With its children, if it is told so many levels of them and itself."""
     split = record.get("kind") == "split"
     colors = COLORS if split else (LEAF,)
     groups = [_group(run, held, color) for color in colors if (held := _held(record, split, color[0]))]
-    children = _children(run, records, record) if split else []
-    return Node(side, _head(record), groups, children, int(record["depth"]) < 1)
+    children = _children(run, records, record, levels - 1) if split else []
+    return Node(side, _head(record), groups, children, not side)
 
 
 def _held(record: Record, split: bool, key: str) -> list[int]:
@@ -105,25 +114,17 @@ def classes_of(record: Record) -> frozenset[int]:
     return frozenset(int(c) for key in ("positive", "negative", "ignored") for c in record.get(key) or ())
 
 
-def _children(run: RunSummary, records: Sequence[Record], record: Record) -> list[Node]:
+def _children(run: RunSummary, records: Sequence[Record], record: Record, levels: int) -> list[Node]:
     """Positive child first; one without a record has one class, or lies below the levels that are told."""
     found = []
     for side, key in ((PLUS, "positive"), (MINUS, "negative")):
         classes = frozenset(int(c) for part in (key, "ignored") for c in record.get(part) or ())
-        below = child_record(records, record, classes)
+        below = next((one for one in records if classes_of(one) == classes), None) if levels else None
         if below is not None:
-            found.append(_node(run, records, below, side))
+            found.append(_node(run, records, below, side, levels))
         else:
             found.append(Node(side, _told(run, classes), (), (), False))
     return found
-
-
-def child_record(records: Sequence[Record], parent: Record, classes: frozenset[int]) -> Record | None:
-    """The node of these classes one level below; of several, one whose name goes on from its parent's."""
-    level = int(parent["depth"]) + 1
-    found = [one for one in records if int(one["depth"]) == level and classes_of(one) == classes]
-    named = [one for one in found if str(one.get("name", "")).startswith(str(parent.get("name", "")))]
-    return next(iter(named or found), None)
 
 
 def _told(run: RunSummary, classes: frozenset[int]) -> str:
@@ -165,13 +166,13 @@ def some_of(classes: Sequence[int], most: int = MOST_NAMES) -> list[int]:
 def levels_csv(run: RunSummary, members: Sequence[Member]) -> str | None:
     """The color of every class in every node that is known, of the hierarchies that are shown; None without any."""
     lines = [
-        (one.name, place, record.get("name", ""), record["depth"], record.get("kind", ""), c, _id(run, c), color)
+        (one.name, place, depth_of(record), record.get("kind", ""), c, _id(run, c), color)
         for one in shown_members(members)
         for place, record in enumerate(one.hierarchy["records"])
         for key, color in (("positive", 1), ("negative", -1), ("ignored", 0))
         for c in record.get(key) or ()
     ]
-    return csv_text(["model", "record", "node", "depth", "kind", "class", "id", "color"], lines) if lines else None
+    return csv_text(["model", "node", "depth", "kind", "class", "id", "color"], lines) if lines else None
 
 
 def _id(run: RunSummary, number: int) -> str:

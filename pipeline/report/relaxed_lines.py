@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from pipeline.report.relaxed_members import SWEPT, Member
+from pipeline.report.relaxed_members import SWEPT, Member, apart
 from pipeline.report.summary import RunSummary
 
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """One setting of a method: means over its models, which differ in a seed at most.
+    """One setting of a method: means over its models, which differ in a draw of classes or a seed at most.
 
     name     the setting's value; of methods without settings, ""
     x, y     relative complexity, accuracy in per cent
@@ -46,23 +46,22 @@ def relative_complexity(member: Member) -> float | None:
 def methods_of(run: RunSummary, members: Sequence[Member], cost: Cost = relative_complexity) -> list[Method]:
     """Models in lines over the key that moves their family; models without accuracy or cost are left out.
 
-    Models that differ in more than that key and a seed are in lines of their own, as far as the config tells.
+    Draws of classes are averaged, and seeds where the config tells them. Models that differ in more are in lines of
+    their own.
     """
-    groups: dict[tuple[str, str], dict[float | None, list[Member]]] = {}
     repeated = _labels(run)
+    groups: dict[tuple[str, str, str | None], list[Member]] = {}
     for member in members:
-        if member.accuracy is None or not _positive(cost(member)):
-            continue
-        label = repeated.get(member.name)
-        groups.setdefault((member.family, label or member.what), {}).setdefault(member.swept, []).append(member)
-    known = set(repeated.values())
+        if member.accuracy is not None and _positive(cost(member)):
+            groups.setdefault((member.family, member.what, repeated.get(member.name)), []).append(member)
+    several = [(family, what) for family, what, _ in groups]
     found: list[Method] = []
-    for (family, label), by_value in groups.items():
-        alike = label in known
-        for place, settings in enumerate([by_value] if alike else _apart(by_value)):
-            spots = [_spot(value, settings[value], cost) for value in sorted(settings, key=_ascending)]
-            named = label if place == 0 else f"{label}, {spots[0].models[0]}"
-            found.append(Method(named, family, spots))
+    for (family, what, line), group in groups.items():
+        named = line if line is not None and several.count((family, what)) > 1 else what
+        parts = [group] if line is not None else apart(group, lambda one: (one.swept, one.draw))
+        for part in parts:
+            told = f"{named} ({part[0].name})" if len(parts) > 1 else named
+            found.append(Method(told, family, _spots(part, cost)))
     return found
 
 
@@ -74,11 +73,9 @@ def _labels(run: RunSummary) -> dict[str, str]:
     }
 
 
-def _apart(by_value: dict[float | None, list[Member]]) -> Iterable[dict[float | None, list[Member]]]:
-    """The first models of every value, then the second ones, ..."""
-    most = max(len(members) for members in by_value.values())
-    for place in range(most):
-        yield {value: [members[place]] for value, members in by_value.items() if place < len(members)}
+def _spots(members: Sequence[Member], cost: Cost) -> list[Spot]:
+    values = sorted({one.swept for one in members}, key=_ascending)
+    return [_spot(value, [one for one in members if one.swept == value], cost) for value in values]
 
 
 def _spot(value: float | None, members: Sequence[Member], cost: Cost) -> Spot:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,6 +68,12 @@ class Member:
         return None if value is None else float(value)
 
     @property
+    def draw(self) -> int | None:
+        """Which sample of the classes it has learnt; None for all of them."""
+        value = self.hierarchy.get("draw")
+        return None if value is None else int(value)
+
+    @property
     def what(self) -> str:
         """Family and rows: what the legend calls its line."""
         return f"{self.family} {self.rows}".strip()
@@ -99,6 +105,11 @@ def _member(run: RunSummary, name: str) -> Member | None:
     )
 
 
+def apart_from_others(run: RunSummary) -> set[str]:
+    """Models whose cost or accuracy is another thing than that of most: with kernels, or of samples of the classes."""
+    return {one.name for one in relaxed_members(run) if one.kernel != LINEAR or one.n_classes < run.n_classes}
+
+
 def kernels_of(members: Sequence[Member]) -> list[str]:
     """Each once, in the order of the models."""
     return list(dict.fromkeys(member.kernel for member in members))
@@ -107,6 +118,19 @@ def kernels_of(members: Sequence[Member]) -> list[str]:
 def setting_text(member: Member) -> str:
     """rho 0.7"""
     return ", ".join(f"{key} {value:g}" for key, value in member.setting.items())
+
+
+def apart(members: Sequence[Member], key: Callable[[Member], Hashable]) -> list[list[Member]]:
+    """In groups in which each key is once: the first members of every key, then the second ones, ..."""
+    groups: list[list[Member]] = []
+    met: dict[Hashable, int] = {}
+    for member in members:
+        place = met.get(key(member), 0)
+        met[key(member)] = place + 1
+        if place == len(groups):
+            groups.append([])
+        groups[place].append(member)
+    return groups
 
 
 def full_size(members: Sequence[Member]) -> list[Member]:

@@ -57,7 +57,7 @@ def plain_ovr(accuracy: float = 0.8, n_classes: int = 100) -> Model:
 
 
 def split_record(
-    name: str, depth: int, positive: Sequence[int], negative: Sequence[int], ignored: Sequence[int], **more: Any
+    depth: int, positive: Sequence[int], negative: Sequence[int], ignored: Sequence[int], **more: Any
 ) -> dict[str, Any]:
     """A node that was split."""
     colors = {"positive": list(positive), "negative": list(negative), "ignored": list(ignored)}
@@ -65,13 +65,13 @@ def split_record(
     steps = ["svm", "coloring", "svm", "coloring", "svm"]
     fall: dict[str, Any] = {"objective": [10.0, 4.0, 2.0, 1.5, 1.0], "steps": steps, "value": 1.0}
     told = {"n_classes": n_classes, "n_rows": 10 * n_classes, "support_vectors": 7 * n_classes, "tried": 30}
-    return {"name": name, "depth": depth, "kind": "split", **colors, **told, **fall, **more}
+    return {"depth": depth, "kind": "split", **colors, **told, **fall, **more}
 
 
-def leaf_record(name: str, depth: int, classes: Sequence[int]) -> dict[str, Any]:
+def leaf_record(depth: int, classes: Sequence[int]) -> dict[str, Any]:
     """A one-vs-all leaf."""
     told = {"n_classes": len(classes), "n_rows": 10 * len(classes), "objective": [], "steps": []}
-    return {"name": name, "depth": depth, "kind": "one-vs-all", "positive": [], "negative": []} | {
+    return {"depth": depth, "kind": "one-vs-all", "positive": [], "negative": []} | {
         "ignored": list(classes),
         **told,
     }
@@ -80,10 +80,10 @@ def leaf_record(name: str, depth: int, classes: Sequence[int]) -> dict[str, Any]
 def three_levels() -> list[dict[str, Any]]:
     """Six classes: the root ignores 2 and 3; its positive child is split, its negative one is a one-vs-all leaf."""
     return [
-        split_record("0", 0, [4, 5], [0, 1], [2, 3]),
-        leaf_record("0.0", 1, [0, 1, 2, 3]),
-        split_record("0.1", 1, [4], [2, 3, 5], []),
-        split_record("0.1.0", 2, [2, 5], [3], []),
+        split_record(0, [4, 5], [0, 1], [2, 3]),
+        leaf_record(1, [0, 1, 2, 3]),
+        split_record(1, [4], [2, 3, 5], []),
+        split_record(2, [2, 5], [3], []),
     ]
 
 
@@ -91,12 +91,12 @@ def grown(n_classes: int, seed: int, levels: int = 3) -> list[dict[str, Any]]:
     """Records of a hierarchy with random colors."""
     rng = np.random.default_rng(seed)
     found: list[dict[str, Any]] = []
-    level = [("0", list(range(n_classes)))]
+    level = [list(range(n_classes))]
     for depth in range(levels):
-        below: list[tuple[str, list[int]]] = []
-        for name, classes in level:
+        below: list[list[int]] = []
+        for classes in level:
             if len(classes) < 5:
-                found.append(leaf_record(name, depth, classes))
+                found.append(leaf_record(depth, classes))
                 continue
             colors = rng.choice([-1, 0, 1], len(classes), p=[0.4, 0.2, 0.4])
             colors[:2] = (1, -1)
@@ -104,7 +104,7 @@ def grown(n_classes: int, seed: int, levels: int = 3) -> list[dict[str, Any]]:
             fall = np.cumsum(rng.exponential(1.0, 6))[::-1] * n_classes
             steps = ["svm", "coloring"] * 3
             more = {"objective": fall.tolist(), "steps": steps}
-            found.append(split_record(name, depth, *sides, **more))
-            below += [(f"{name}.0", sorted(sides[1] + sides[2])), (f"{name}.1", sorted(sides[0] + sides[2]))]
+            found.append(split_record(depth, *sides, **more))
+            below += [sorted(sides[1] + sides[2]), sorted(sides[0] + sides[2])]
         level = below
     return found

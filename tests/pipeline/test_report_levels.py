@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,6 @@ from pipeline.report.relaxed_levels import (
     LETTERS,
     MOST_NAMES,
     Node,
-    child_record,
     classes_of,
     levels_csv,
     levels_of,
@@ -45,7 +45,7 @@ def root_of(run: RunSummary) -> Node:
     return found.root
 
 
-def outline(node: Node) -> tuple[object, ...]:
+def outline(node: Node) -> tuple[str, str, dict[str, list[str]], list[Any]]:
     """(side, head up to the first comma, {mark: names}, children)."""
     groups = {group.mark: list(group.names) for group in node.groups}
     return (node.side, node.head.split(",")[0], groups, [outline(child) for child in node.children])
@@ -93,7 +93,7 @@ def test_a_head_says_what_a_node_is() -> None:
 
 
 def test_a_root_that_could_not_be_split_is_a_leaf() -> None:
-    assert outline(root_of(run_with([leaf_record("0", 0, [0, 1])]))) == (
+    assert outline(root_of(run_with([leaf_record(0, [0, 1])]))) == (
         "",
         "one-vs-all leaf",
         {"\N{WHITE CIRCLE}": ["ant", "bee"]},
@@ -101,14 +101,23 @@ def test_a_root_that_could_not_be_split_is_a_leaf() -> None:
     )
 
 
-def test_nodes_of_the_same_classes_are_told_apart_by_name() -> None:
-    twins = [split_record("0.0.1", 2, [0], [1], []), split_record("0.1.0", 2, [1], [0], [])]
-    for parent, expected in (("0.0", "0.0.1"), ("0.1", "0.1.0"), ("0.2", "0.0.1")):
-        found = child_record(twins, {"depth": 1, "name": parent}, frozenset({0, 1}))
-        assert found is not None
-        assert found["name"] == expected
-    assert child_record(twins, {"depth": 0, "name": "0"}, frozenset({0, 1})) is None
-    assert child_record(twins, {"depth": 1, "name": "0"}, frozenset({0, 2})) is None
+def test_a_node_of_two_parents_stands_below_both_and_no_deeper_than_others() -> None:
+    root = split_record(0, [3, 4], [0], [1, 2])
+    first, second = split_record(1, [3], [4], [1, 2]), split_record(1, [0], [1, 2], [])
+    shared, other = split_record(2, [1], [2], []), split_record(2, [3], [1, 2], [])
+    run = run_with([root, first, second, other, split_record(2, [4], [1, 2], []), shared])
+    minus, lone = "\N{MINUS SIGN}", ("+", "leaf: ant", {}, [])
+    below = [("+", "leaf: bee", {}, []), (minus, "leaf: cat", {}, [])]
+    told = outline(root_of(run))
+    assert told[3][1] == (
+        minus,
+        "3 classes",
+        {"+": ["ant"], minus: ["bee", "cat"]},
+        [lone, (minus, "2 classes", {"+": ["bee"], minus: ["cat"]}, below)],
+    )
+    # below other nodes of depth 2 it is met again, where its children would be a fourth level
+    deeper = root_of(run).children[0].children
+    assert [child.children[1].head for child in deeper] == 2 * ["2 classes, not told further"]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -130,7 +139,7 @@ def test_every_node_of_a_grown_hierarchy_is_found_below_its_parent(seed: int) ->
 
 def test_of_many_classes_some_are_named_and_the_rest_is_counted() -> None:
     names = [f"{i:02d} " + "x" * 60 for i in range(60)]
-    record = split_record("0", 0, range(40), range(40, 60), [])
+    record = split_record(0, range(40), range(40, 60), [])
     run = run_of({"h": model("relaxed-hierarchy", 0.8, 0.2, n_classes=60, records=[record])}, 60, class_names=names)
     plus, minus = root_of(run).groups
     assert (plus.count, len(plus.names), plus.more) == (40, MOST_NAMES, 40 - MOST_NAMES)
@@ -180,7 +189,7 @@ def test_the_csv_has_the_color_of_every_class_in_every_node() -> None:
     rows = list(csv.DictReader(io.StringIO(text)))
     root = {int(row["class"]): int(row["color"]) for row in rows if row["node"] == "0"}
     assert root == {0: -1, 1: -1, 2: 0, 3: 0, 4: 1, 5: 1}
-    assert {row["kind"] for row in rows if row["node"] == "0.0"} == {"one-vs-all"}
+    assert {row["kind"] for row in rows if row["node"] == "1"} == {"one-vs-all"}
     assert len(rows) == 6 + 4 + 4 + 3
     bare = run_with([])
     assert levels_csv(bare, relaxed_members(bare)) is None
@@ -205,16 +214,16 @@ def members(*records: dict[str, object]) -> list[Member]:
 
 def test_what_remains_of_the_fall_is_told_per_depth() -> None:
     falls = {"objective": [3.0, 2.0, -1.0], "steps": ["svm", "coloring", "svm"]}
-    plot = descent_plot(members(*three_levels()[:3], split_record("0.2", 1, [0], [1], [], **falls)))
+    plot = descent_plot(members(*three_levels()[:3], split_record(1, [0], [1], [], **falls)))
     assert plot is not None
     assert {"depth 0 (1 node)", "depth 1 (2 nodes)"} <= set(texts(plot.svg))
     rows = table(plot)
-    assert [(row["half_step"], row["step"], float(row["objective"])) for row in rows if row["node"] == "0.2"] == [
+    assert [(row["half_step"], row["step"], float(row["objective"])) for row in rows if row["node"] == "3"] == [
         ("0", "svm", 3.0),
         ("1", "coloring", 2.0),
         ("2", "svm", -1.0),
     ]
-    assert {row["node"] for row in rows} == {"0", "0.1", "0.2"}  # leaves have no objective
+    assert {row["node"] for row in rows} == {"0", "2", "3"}  # leaves have no objective
     # of the falls 6, 2, 0.5, 0.5 twice and 1, 3, those with new colors are 6, 0.5 twice and 1
     assert f"No half step rises. {100 * 14 / 22:.0f} % of all falls came with new colors" in plot.caption
 
@@ -230,11 +239,11 @@ def test_rises_are_told_and_rounding_is_none() -> None:
     assert rises_of([10.0, 5.0, 5.0 + 1e-12, 1.0]) == []
     assert rises_of([0.0, 0.0]) == []
     rising = {"objective": [10.0, 5.0, 6.0], "steps": []}
-    plot = descent_plot(members(split_record("0", 0, [0], [1], [], **rising)))
+    plot = descent_plot(members(split_record(0, [0], [1], [], **rising)))
     assert plot is not None
     assert plot.caption.endswith("1 half step rises, by 0.1 of the objective at most.")
 
 
 def test_without_objectives_there_is_no_figure_of_them() -> None:
-    assert descent_plot(members(leaf_record("0", 0, [0, 1]))) is None
+    assert descent_plot(members(leaf_record(0, [0, 1]))) is None
     assert descent_plot([]) is None

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.report.page import write_report
+from pipeline.report.page import plots_of, write_report
 from pipeline.report.relaxed import relaxed_part
 from pipeline.report.relaxed_curves import complexity_plots, slug
 from pipeline.report.relaxed_growth import growth_plots, growth_table, growths_of, slope
@@ -115,8 +115,24 @@ def test_seeds_of_a_setting_are_averaged_where_the_config_says_that_they_are() -
     line = Line("relaxed-hierarchy, balance 5", "rho", {0.5: ("n",), 0.7: ("m0", "m1")})
     run = run_of(models, lines=[line])
     (one,) = methods_of(run, relaxed_members(run))
-    assert one.label == "relaxed-hierarchy, balance 5"
+    assert one.label == "relaxed-hierarchy"  # what else the line says of itself tells it from no other
     assert one.spots[1] == Spot("0.7", pytest.approx(0.3), pytest.approx(55.0), ("m0", "m1"))
+
+
+def test_draws_of_classes_are_averaged() -> None:
+    models = {f"m{i}": model("marszalek", 0.5 + i / 10, 0.2, setting={"alpha": 0.5}, draw=i) for i in range(3)}
+    run = run_of(models)
+    (one,) = methods_of(run, relaxed_members(run))
+    assert (one.label, one.spots[0].y, one.spots[0].models) == ("marszalek", pytest.approx(60.0), ("m0", "m1", "m2"))
+
+
+def test_lines_of_the_config_are_told_apart_by_what_they_say() -> None:
+    models = {
+        f"{b}-{rho}": model("relaxed-hierarchy", 0.5, 0.2, setting={"rho": rho}) for b in "ab" for rho in (0.5, 1)
+    }
+    said = [Line(f"relaxed-hierarchy, {b}", "rho", {0.5: (f"{b}-0.5",), 1.0: (f"{b}-1",)}) for b in "ab"]
+    run = run_of(models, lines=said)
+    assert [one.label for one in methods_of(run, relaxed_members(run))] == [line.label for line in said]
 
 
 def test_models_that_differ_in_something_else_are_in_lines_of_their_own() -> None:
@@ -128,8 +144,8 @@ def test_models_that_differ_in_something_else_are_in_lines_of_their_own() -> Non
     run = run_of(models)
     found = methods_of(run, relaxed_members(run))
     assert [(one.label, [spot.models for spot in one.spots]) for one in found] == [
-        ("relaxed-hierarchy", [("up-0.5",), ("up-0.7",)]),
-        ("relaxed-hierarchy, down-0.5", [("down-0.5",), ("down-0.7",)]),
+        ("relaxed-hierarchy (up-0.5)", [("up-0.5",), ("up-0.7",)]),
+        ("relaxed-hierarchy (down-0.5)", [("down-0.5",), ("down-0.7",)]),
     ]
     on_codes = run_of(models | {"c": model("relaxed-hierarchy", 0.5, 0.1, rows="on pq", setting={"rho": 0.5})})
     assert methods_of(on_codes, relaxed_members(on_codes))[-1].label == "relaxed-hierarchy on pq"
@@ -253,6 +269,18 @@ def test_samples_of_classes_are_not_compared_with_all_classes() -> None:
     assert [row["n_classes"] for row in lines(costs.csv) if row["model"] == "few"] == ["50"]
 
 
+def test_kernels_and_samples_of_classes_are_not_among_dot_products_per_row() -> None:
+    few = model("relaxed-hierarchy", 0.99, 0.3, n_classes=50, draw=0)
+    run = run_of(rivals() | {"few": few, "k": model("ovr", 0.9, 1.0, kernel="chi2")})
+    (plot,) = [one for one in plots_of(run) if one.name == "accuracy-cost"]
+    assert [row["model"] for row in table(plot)] == list(rivals())
+    assert plot.caption.endswith("Models with kernels, or of samples of the classes, are above.")
+    (plain,) = [one for one in plots_of(run_of(rivals())) if one.name == "accuracy-cost"]
+    assert plain.caption.endswith("better in both.")
+    (held,) = [one for one in plots_of(run) if one.name == "flat-error"]
+    assert len(table(held)) == len(run.models)
+
+
 def test_one_vs_rest_alone_draws_nothing() -> None:
     run = run_of({"ovr": model("ovr", 0.8, 1.0, kernel="rbf")})
     assert complexity_plots(run, relaxed_members(run), wrong_metric=True) == []
@@ -322,6 +350,18 @@ def test_the_exponent_of_a_power_is_found(power: float) -> None:
     assert told.table.rows[0][:4] == ("relaxed-hierarchy, rho 0.7", "linear", "25", "3")
     assert [row[2] for row in told.table.rows] == ["25", "50", "100"]
     assert [float(row["exponent"]) for row in lines(told.csv)] == pytest.approx(3 * [power])
+
+
+def test_models_that_differ_in_more_than_the_draw_grow_apart() -> None:
+    grown = {
+        f"{way}-{n}-{draw}": model("marszalek", 0.5, 0.1 * way, n_classes=n, draw=draw)
+        for way in (1, 2)
+        for n in (10, 100)
+        for draw in (0, 1)
+    }
+    found = growths_of(relaxed_members(run_of(grown)))
+    assert [[(size.n_classes, size.draws) for size in one.sizes] for one in found] == 2 * [[(10, 2), (100, 2)]]
+    assert [one.sizes[0].complexity for one in found] == pytest.approx([1.0, 2.0])
 
 
 def test_without_several_numbers_of_classes_nothing_grows() -> None:
