@@ -134,7 +134,7 @@ def _shortest(growth: Growth, growths: Sequence[Growth]) -> str:
 
 def _settings(growths: Sequence[Growth]) -> str:
     alone = [one.label for one in growths if one.setting and _shortest(one, growths) != one.label]
-    return f" {'; '.join(alone)}." if alone else ""
+    return f" Settings: {'; '.join(alone)}." if alone else ""
 
 
 def _flat_series(growths: Sequence[Growth]) -> Series | None:

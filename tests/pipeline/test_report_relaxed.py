@@ -345,7 +345,7 @@ def test_the_exponent_of_a_power_is_found(power: float) -> None:
     assert (first.name, second.name) == ("relaxed-growth-linear", "relaxed-relative-growth-linear")
     assert f"K^{power:.2f} relaxed-hierarchy" in texts(first.svg)
     assert "K^1.00 one-vs-rest" in texts(first.svg)
-    assert "relaxed-hierarchy, rho 0.7." in first.caption
+    assert first.caption.endswith("Settings: relaxed-hierarchy, rho 0.7.")
     told = growth_table(members)
     assert told.table.rows[0][:4] == ("relaxed-hierarchy, rho 0.7", "linear", "25", "3")
     assert [row[2] for row in told.table.rows] == ["25", "50", "100"]
