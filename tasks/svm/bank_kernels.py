@@ -110,6 +110,19 @@ def csr_products(data: Array, indices: Array, indptr: Array, panel: Array, sums:
 
 
 @numba.njit(cache=True, nogil=True)
+def support_dot(values: Array, index: Array, coefficients: Array, needed: Array) -> float:
+    """Coefficients times a row's kernel values, in the order of the support vectors; marks what was needed.
+
+    values (S,) float32, needed (S,) bool, changed: of the row; index (s,) int32, coefficients (s,) float32
+    """
+    total = 0.0
+    for e in range(index.size):
+        total += np.float64(coefficients[e]) * np.float64(values[index[e]])
+        needed[index[e]] = True
+    return total
+
+
+@numba.njit(cache=True, nogil=True)
 def support_margins(
     values: Array,
     index: Array,
@@ -121,17 +134,35 @@ def support_margins(
     needed: Array,
     out: Array,
 ) -> None:
-    """f from kernel values, summed in the order of the support vectors; marks what was needed.
+    """The same of kernel values.
 
     values (n, S) float32; index (nnz,) int32, coefficients (nnz,) float32 of the classifiers at offsets (M + 1,);
     needed (n, S) bool, changed
     """
     for i in range(rows.size):
-        mine, marks, total = values[rows[i]], needed[rows[i]], 0.0
-        for e in range(offsets[chosen[i]], offsets[chosen[i] + 1]):
-            total += np.float64(coefficients[e]) * np.float64(mine[index[e]])
-            marks[index[e]] = True
+        held = slice(offsets[chosen[i]], offsets[chosen[i] + 1])
+        total = support_dot(values[rows[i]], index[held], coefficients[held], needed[rows[i]])
         out[i] = total + bias[chosen[i]]
+
+
+@numba.njit(cache=True, nogil=True)
+def support_block(
+    values: Array,
+    index: Array,
+    offsets: Array,
+    coefficients: Array,
+    bias: Array,
+    rows: Array,
+    first: int,
+    needed: Array,
+    out: Array,
+) -> None:
+    """The same of rows (m,) int64 and all classifiers from `first` on that out (m, L) float32 has room for."""
+    for c in range(out.shape[1]):
+        held = slice(offsets[first + c], offsets[first + c + 1])
+        for i in range(rows.size):
+            total = support_dot(values[rows[i]], index[held], coefficients[held], needed[rows[i]])
+            out[i, c] = total + bias[first + c]
 
 
 @numba.njit(cache=True, nogil=True)

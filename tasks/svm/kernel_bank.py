@@ -13,7 +13,7 @@ from tasks.models.slices import check_width
 from tasks.rows import Csr, Dense, Rows
 from tasks.rows.base import Array
 from tasks.svm.bank_checks import check_lists, named
-from tasks.svm.bank_kernels import count_rows, support_margins
+from tasks.svm.bank_kernels import count_rows, support_block, support_margins
 from tasks.svm.kernels import OF_HISTOGRAMS, Kernel, first_bad
 
 DEFINITION = (
@@ -30,6 +30,8 @@ class KernelSession:
         shape = rows.n_rows, bank.support.n_rows
         self._values = np.empty(shape, np.float32)
         self._known, self._needed = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
+        self._complete = np.zeros(bank.n_support, np.bool_)  # columns known of all rows
+        self._held = bank.index, bank.offsets, bank.coefficients, bank.bias
         self._asked = np.zeros(rows.n_rows, np.int32)
 
     def classifiers(self) -> Array:
@@ -53,20 +55,25 @@ class KernelSession:
             if group.size:
                 classifier = int(classifiers[group[0]])
                 self._compute(rows[group], self._columns(classifier, classifier + 1))
-        return self._sum(rows, classifiers)
+        out = np.empty(rows.size, np.float32)
+        support_margins(self._values, *self._held, rows, classifiers, self._needed, out)
+        count_rows(rows, 1, self._asked)
+        return out
 
     def block(self, rows: Array, first: int, last: int) -> Array:
         """(m, last - first) float32: of the rows (m,) int64 the classifiers first .. last - 1; bits as of `margins`."""
         rows = np.asarray(rows, np.int64)
         self._compute(rows, self._columns(first, last))
-        chosen = np.tile(np.arange(first, last), rows.size)
-        return self._sum(np.repeat(rows, last - first), chosen).reshape(rows.size, last - first)
+        out = np.empty((rows.size, last - first), np.float32)
+        support_block(self._values, *self._held, rows, first, self._needed, out)
+        count_rows(rows, last - first, self._asked)
+        return out
 
     def _columns(self, first: int, last: int) -> Array:
-        """The support vectors of classifiers first .. last - 1, ascending."""
-        bank = self._bank
-        held = bank.index[bank.offsets[first] : bank.offsets[last]]
-        return held if last == first + 1 else np.unique(held)
+        """The support vectors of classifiers first .. last - 1, ascending, but those whose values are all there."""
+        lacking = np.zeros(self._bank.n_support, np.bool_)
+        lacking[self._bank.index[self._bank.offsets[first] : self._bank.offsets[last]]] = True
+        return np.flatnonzero(lacking & ~self._complete)
 
     def _compute(self, rows: Array, columns: Array) -> None:
         """Columns that any of the rows lacks, for those of the rows that lack any."""
@@ -78,13 +85,8 @@ class KernelSession:
         bank = self._bank
         self._values[where] = bank.kernel.block(self._rows.take(rows), bank.support.take(columns))
         self._known[where] = True
-
-    def _sum(self, rows: Array, chosen: Array) -> Array:
-        bank, out = self._bank, np.empty(rows.size, np.float32)
-        held = bank.index, bank.offsets, bank.coefficients, bank.bias
-        support_margins(self._values, *held, rows, chosen, self._needed, out)
-        count_rows(rows, 1, self._asked)
-        return out
+        if rows.size == self._rows.n_rows:
+            self._complete[columns] = True
 
 
 @dataclass(frozen=True, eq=False)

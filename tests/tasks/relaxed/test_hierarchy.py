@@ -147,6 +147,9 @@ def test_nodes_that_do_not_fit_are_refused() -> None:
         assembled({**nodes, "high": loop})
     with pytest.raises(ModelFormat, match="not what the colors"):
         assembled({**nodes, "two": Node(np.array([1]))})
+    idle = Node(np.array([2, 4]), [line(-5)], np.array([0, 1]), "two", "pair")
+    with pytest.raises(ModelFormat, match="node 2 has no class on one of its sides"):
+        assembled({**nodes, "high": idle, "pair": Node(np.array([2, 4]), [line(1), line(2)])})
     with pytest.raises(ModelFormat, match="classifiers"):
         assembled({**nodes, "both": Node(np.array([0, 1]), [line(5)])})
 

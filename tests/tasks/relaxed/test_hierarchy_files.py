@@ -60,6 +60,21 @@ def test_a_model_comes_back_as_it_was(kind: str, form: str, tmp_path: Path) -> N
             np.testing.assert_array_equal(getattr(after, name), getattr(before, name))
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", [RELAXED, MAX_WINS])
+def test_a_model_that_is_mapped_from_its_file_ranks_the_same(
+    kind: str, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, sample = model_of(kind, form), Sample(form, 3)
+    save_model(tmp_path / "m", model, class_table(model.n_classes))
+    monkeypatch.setattr("tasks.models.tensors.LARGE_BYTES", 10)
+    loaded = load_model(tmp_path / "m").model
+    assert not any(values.flags.writeable for values in loaded.tensors().values())
+    for sparse in (False, True):
+        rows = sample.body(sample.values(12), sparse)
+        np.testing.assert_array_equal(loaded.rank(rows, 3).scores, model.rank(rows, 3).scores)
+
+
 def test_kernels_and_support_are_told(tmp_path: Path) -> None:
     model = model_of(RELAXED, "kernel")
     assert isinstance(model, Hierarchy)
@@ -221,6 +236,40 @@ def test_a_node_that_nothing_leads_to_is_refused() -> None:
 
     with pytest.raises(ModelFormat, match="child of none"):
         reloaded(model_of(RELAXED, "linear"), change)
+
+
+def test_nodes_in_another_order_are_refused() -> None:
+    """All else fits, and no walk would go wrong; but depths are found in the order of the nodes."""
+    model = model_of(RELAXED, "linear")
+    assert isinstance(model, Hierarchy)
+    last = model.n_nodes - 1
+    order = np.array([0, last, *range(1, last)])
+
+    def change(parts: Parts) -> None:
+        held = parts.tensors
+        counts = model.classifiers_of_node[order]
+        held["first_classifier"] = np.where(counts > 0, np.cumsum(counts) - counts, -1).astype(np.int32)
+        for name in ("negative", "positive"):
+            children = held[name][order]
+            held[name] = np.where(children >= 0, np.argsort(order)[children], -1).astype(np.int32)
+        held["classes"] = np.concatenate([model.label_set(node) for node in order])
+        held["colors"] = np.concatenate([model.colors_of(node) for node in order])
+        held["offsets"] = np.cumsum([0, *model.sizes[order]], dtype=np.int64)
+
+    parent = int(np.flatnonzero((model.negative == last) | (model.positive == last))[0])
+    assert parent > 0
+    with pytest.raises(ModelFormat, match=f"node {parent + 1} has no proper children"):
+        reloaded(model, change)
+
+
+@pytest.mark.parametrize(
+    ("kind", "form", "name"),
+    [(RELAXED, "linear", "offsets"), (RELAXED, "active", "weight_offsets"), (MAX_WINS, "kernel", "support_offsets")],
+)
+@pytest.mark.parametrize(("place", "value"), [(0, 1), (1, 10**6), (1, -1), (-1, 3)])
+def test_offsets_are_checked_before_they_are_followed(kind: str, form: str, name: str, place: int, value: int) -> None:
+    with pytest.raises(ModelFormat, match="do not fit their number"):
+        reloaded(model_of(kind, form), put(name, place, value))
 
 
 def test_one_vs_all_has_no_split_and_empty_nodes_are_none() -> None:

@@ -61,9 +61,14 @@ def bodies(values: np.ndarray) -> dict[str, Rows]:
 FORMS = ("linear", "active", "kernel", "sparse kernel")
 
 
+@pytest.mark.parametrize("before", [0, 10**9], ids=["pairs", "block"])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("d", WIDTHS)
-def test_a_margin_has_the_same_bits_alone_beside_others_and_in_a_block(form: str, d: int) -> None:
+def test_a_margin_has_the_same_bits_alone_beside_others_and_in_a_block(
+    form: str, d: int, before: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.svm.linear_sessions.BEFORE", before)
+    monkeypatch.setattr("tasks.svm.linear_sessions.PANEL_CELLS", 5 * d)
     rng = np.random.default_rng(d)
     made, values = bank(form, rng, 37, d), positive(rng, 29, d)
     values[3] = 0
@@ -73,6 +78,8 @@ def test_a_margin_has_the_same_bits_alone_beside_others_and_in_a_block(form: str
         pairs = rng.permutation(29 * 37)[:300]
         got = made.session(rows).margins(pairs // 37, pairs % 37)
         np.testing.assert_array_equal(got, whole[pairs // 37, pairs % 37])
+        mixed = rng.permutation(29)
+        np.testing.assert_array_equal(made.session(rows).block(mixed, 0, 37), whole[mixed])
         some = np.array([28, 3, 7])
         np.testing.assert_array_equal(made.session(rows).block(some, 5, 22), whole[some, 5:22])
         np.testing.assert_array_equal(made.session(rows).block(some, 20, 21), whole[some, 20:21])
