@@ -286,6 +286,7 @@ def summary_of(config: RunConfig, work: Work, asked: Asked) -> RunSummary:
         compressions=compressions_of(config),
         class_order=class_order(dataset.taxonomy, dataset.n_classes),
         beams=beams_of(config),
+        wrong_metric=config.report.wrong_metric,
         overrides=asked.overrides,
         timings=timings,
         environment=environment(),

@@ -23,11 +23,11 @@ from tasks.svm.dual_ascent import GAP, HIGHEST, LOSS, LOST, LOWEST, OFFSET, SURP
 from tasks.svm.solver import Halfspace
 
 TOLERANCE = 0.03  # the objective is then mostly within a third of it: the lower bound lags behind
-SWEEPS = 100
+SWEEPS = 300
 UNIT = 0.1  # squared value of the constant feature, in mean squared norms of rows
 LOW = 1.0  # cost times squared norm up to which duals reach it in a sweep or two
 RISE = 4.0  # of the costs from stage to stage, where they begin low
-STAGE = 3  # sweeps of a stage
+LEAST, MOST, CLOSE = 3, 20, 0.1  # sweeps of a stage, and the relative gap at which it ends
 LEAST_EFFORT = 0.05  # what a sweep over next to no rows counts, in sweeps over all
 LOOK_AFTER = 1.5  # times the sweeps done at the last look
 LARGEST = 1e30  # squared norm of a row: its products still fit float32
@@ -164,8 +164,10 @@ class Ascent:
         n_stages = int(np.ceil(np.log(max(self.level / LOW, 1.0)) / np.log(RISE)))
         for stage in range(n_stages, 0, -1):
             self.costs = self.solver.costs * np.float32(RISE**-stage)
-            for _ in range(STAGE):
+            for count in range(MOST):
                 self.sweep(rng)
+                if count + 1 >= LEAST and self.state[GAP] <= CLOSE * self.primal():
+                    break
             late = self.done >= 0.5 * self.solver.sweeps
             rise = RISE**stage if late else RISE
             self.duals, self.costs = self.averaged, self.solver.costs * np.float32(rise * RISE**-stage)
@@ -187,10 +189,13 @@ class Ascent:
         self.n_active = sweep(*self.solver.entries, self.order, self.n_active, *problem, *changed)
         self.state[OFFSET] += float(self.unit) * self.state[SURPLUS]
 
+    def primal(self) -> float:
+        """The objective, with hinges as they were when their rows had their turn."""
+        return 0.5 * squared(self.weights) + float(self.state[LOSS] + self.state[LOST])
+
     def is_time_to_look(self) -> bool:
         """When the gap seems to be small by what rows showed on the way, or some time has passed."""
-        primal = 0.5 * squared(self.weights) + self.state[LOSS] + self.state[LOST]
-        small = not self.state[GAP] > self.solver.tolerance * primal  # also where they are not numbers
+        small = not self.state[GAP] > self.solver.tolerance * self.primal()  # also where they are not numbers
         due = self.done >= min(LOOK_AFTER * self.looked, self.solver.sweeps)
         return small or due or self.n_active == 0
 
