@@ -79,7 +79,10 @@ class ClassRows:
             for shelf, first, last in zip(self.shelves, cuts, cuts[1:], strict=False)
             if last > first
         ]
-        return stacked(parts) if parts else read_shelf(self, self.shelves[0], np.zeros(0, np.int64))
+        if parts:
+            return stacked(parts)
+        written = next(shelf for shelf in self.shelves if shelf.n_rows)
+        return read_shelf(self, written, np.zeros(0, np.int64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +195,7 @@ def stacked(parts: Sequence[Dense | Csr]) -> Dense | Csr:
 def quotas(counts: Array, most: int) -> Array:
     """Rows taken of each class, (K,) int64, together at most `most` but one of each class: small classes whole.
 
-    counts  (K,) rows of each. The others get alike, the first ones one more.
+    counts  (K,) rows of each. The others get alike, the largest of them one more.
     """
     counts = np.asarray(counts, np.int64)
     if counts.sum() <= most:
