@@ -62,7 +62,7 @@ def machine(values: Array, sides: Array, costs: Array) -> float:
     from sklearn.svm import SVC
 
     active = sides != 0
-    fitted = SVC(C=1.0, kernel="linear", tol=1e-9, max_iter=2_000_000)
+    fitted = SVC(C=1.0, kernel="linear", tol=1e-7)
     fitted.fit(values[active].astype(np.float64), sides[active], sample_weight=costs[active].astype(np.float64))
     w = fitted.coef_[0]
     scores = values[active].astype(np.float64) @ w
