@@ -14,10 +14,20 @@ from typing import Any
 import numba
 import numpy as np
 
+from tasks.rows import Csr, Dense
 from tasks.rows.base import Array
 
 BY_BLAS = 128  # features of a row from which on a call of BLAS is faster than a loop that no compiler may reorder
 OFFSET, SURPLUS, GAP, LOSS, LOST, HIGHEST, LOWEST = range(7)  # places in the state of a sweep
+NO_INDICES = np.zeros(0, np.int32)
+
+
+def entries(rows: Dense | Csr) -> tuple[Array, Array, Array]:
+    """(data float32, indices int32, indptr int64) of rows: see above."""
+    if isinstance(rows, Csr):
+        return rows.data.astype(np.float32, copy=False), rows.indices, rows.indptr.astype(np.int64, copy=False)
+    values = np.ascontiguousarray(rows.values, np.float32)
+    return values.reshape(-1), NO_INDICES, np.arange(rows.n_rows + 1, dtype=np.int64) * rows.n_features
 
 
 @numba.njit(cache=True, nogil=True)
