@@ -6,7 +6,6 @@ every initial coloring is a task, then each of the best on all rows, or ranges o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +16,7 @@ from tasks.relaxed.ground import (
     Ground,
     Learnt,
     NodeTask,
+    Parts,
     Summary,
     classes_at,
     node_name,
@@ -37,7 +37,6 @@ from tasks.relaxed.learn import (
 )
 from tasks.relaxed.rules import AllRule, RelaxedRule, initial_colorings
 from tasks.rows.base import Array
-from tasks.svm.classifier import Classifier
 
 KERNEL_RANGE = 8  # classes of a one-vs-all leaf of kernels that are one task
 
@@ -97,11 +96,11 @@ class Growth:
         split = finished(splits, rule, outcomes)
         return None if split is None else learnt_split(task, classes, split)
 
-    def _leaf(self, task: NodeTask, classes: Array) -> Sequence[Classifier]:
+    def _leaf(self, task: NodeTask, classes: Array) -> Parts:
         step = ABREAST if self.ground.linear else KERNEL_RANGE
         parts = [(cut, min(cut + step, classes.size)) for cut in range(0, classes.size, step)]
         found = self.pool.map(leaf_range, parts, self.ground, classes, name=f"leaf_{task.label}")
-        return [classifier for part in found for classifier in part]
+        return Parts(self.ground, task.name, tuple(found))
 
 
 def root_task(ground: Ground, classes: Array) -> NodeTask:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,6 +15,14 @@ from tasks.rows.base import Array
 from tasks.svm.bank import bank_of
 from tasks.svm.classifier import Classifier
 from tasks.svm.kernels import Kernel
+
+
+class Classifiers(Protocol):
+    """Some classifiers, which may be read one after another."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Classifier]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +36,7 @@ class Node:
     """
 
     classes: Array
-    classifiers: Sequence[Classifier] = ()
+    classifiers: Classifiers = ()
     colors: Array | None = None
     negative: str | None = None
     positive: str | None = None

@@ -7,7 +7,7 @@ the node. Its file says what was learnt there, with a digest; it is there whole 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,8 +69,9 @@ class Ground:
         """The random stream of one purpose at a node."""
         return stream(self.seed, self.name, node, what)
 
-    def file(self, node: str) -> Path:
-        return Path(self.nodes) / f"{node}.npz"
+    def file(self, node: str, part: int | None = None) -> Path:
+        """Of a node; or of a part of its classifiers."""
+        return Path(self.nodes) / (f"{node}.npz" if part is None else f"{node}-{part:05d}.npz")
 
 
 def node_name(classes: Array) -> str:
@@ -121,14 +122,14 @@ class Learnt:
     """A finished node.
 
     classes  (K,) int32 ascending; coloring (K,) int8, zeros where it is no split
-    classifiers  one of a split, K of a one-vs-all leaf, none of a leaf of one class
+    classifiers  one of a split, K of a one-vs-all leaf, none of a leaf of one class; or parts of them, in files
     record   plain values for the report
     """
 
     kind: str
     classes: Array
     coloring: Array
-    classifiers: Sequence[Classifier]
+    classifiers: Sequence[Classifier] | Parts
     record: Mapping[str, Any]
 
     def side(self, sign: int) -> Array:
@@ -149,7 +150,9 @@ def classes_at(ground: Ground, task: NodeTask) -> Array:
 
 def write_node(ground: Ground, learnt: Learnt) -> Summary:
     """Keep a finished node. Raises DiskFull."""
-    arrays = {"classes": learnt.classes, "coloring": learnt.coloring, **packed(learnt.classifiers)}
+    held = learnt.classifiers
+    own = {"parts": np.array(held.numbers)} if isinstance(held, Parts) else packed(held)
+    arrays = {"classes": learnt.classes, "coloring": learnt.coloring, **own}
     said = json.dumps({"kind": learnt.kind, "record": learnt.record})
     keep(ground.file(node_name(learnt.classes)), {**arrays, "said": np.array(said)})
     return summary_of(ground, learnt)
@@ -161,7 +164,10 @@ def read_node(ground: Ground, name: str) -> Learnt | None:
     if kept is None:
         return None
     said = json.loads(str(kept["said"]))
-    return Learnt(said["kind"], kept["classes"], kept["coloring"], unpacked(kept), said["record"])
+    held = Parts(ground, name, tuple(kept["parts"].tolist())) if "parts" in kept else Unpacked(kept)
+    if isinstance(held, Parts) and not held.whole():
+        return None
+    return Learnt(said["kind"], kept["classes"], kept["coloring"], held, said["record"])
 
 
 def summary_of(ground: Ground, learnt: Learnt) -> Summary:
@@ -195,19 +201,66 @@ def packed(classifiers: Sequence[Classifier]) -> dict[str, Array]:
     return {"bias": bias, "ends": ends, "index": index, "values": values}
 
 
-def unpacked(arrays: Mapping[str, Array]) -> list[Classifier]:
-    """The classifiers of what `packed` has made."""
-    bias = [float(value) for value in arrays["bias"]]
-    if "weights" in arrays:
-        return [LinearClassifier(weights, b) for weights, b in zip(arrays["weights"], bias, strict=True)]
-    found = list[Classifier]()
-    for place, b in enumerate(bias):
+@dataclass(frozen=True, eq=False)
+class Unpacked(Sequence[Classifier]):
+    """The classifiers of what `packed` has made; weights of sparse rows are made whole one at a time."""
+
+    arrays: Mapping[str, Array]
+
+    def __len__(self) -> int:
+        return int(self.arrays["bias"].size)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return [self[one] for one in range(*place.indices(len(self)))]
+        if not -len(self) <= place < len(self):
+            raise IndexError(place)
+        arrays, place = self.arrays, place % len(self)
+        bias = float(arrays["bias"][place])
+        if "weights" in arrays:
+            return LinearClassifier(arrays["weights"][place], bias)
         part = slice(*arrays["ends"][place : place + 2])
         index, values = arrays["index"][part], arrays["values"][part]
         if "width" not in arrays:
-            found.append(KernelClassifier(index, values, b))
-            continue
+            return KernelClassifier(index, values, bias)
         weights = np.zeros(int(arrays["width"]), np.float32)
         weights[index] = values
-        found.append(LinearClassifier(weights, b))
-    return found
+        return LinearClassifier(weights, bias)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Classifiers of a large leaf, range by range in files of their own (see `write_part`)."""
+
+    ground: Ground
+    node: str
+    numbers: tuple[int, ...]
+
+    def whole(self) -> bool:
+        """Whether all files are there as they were written."""
+        return all(read_part(self.ground, self.node, number) is not None for number in self.numbers)
+
+    def __len__(self) -> int:
+        return sum(len(part) for part in self._parts())
+
+    def __iter__(self) -> Iterator[Classifier]:
+        for part in self._parts():
+            yield from part
+
+    def _parts(self) -> Iterator[Unpacked]:
+        for number in self.numbers:
+            part = read_part(self.ground, self.node, number)
+            if part is None:
+                raise FileNotFoundError(f"{self.ground.file(self.node, number)} has gone")
+            yield part
+
+
+def write_part(ground: Ground, node: str, number: int, classifiers: Sequence[Classifier]) -> None:
+    """Keep classifiers of a large leaf. Raises DiskFull."""
+    keep(ground.file(node, number), packed(classifiers))
+
+
+def read_part(ground: Ground, node: str, number: int) -> Unpacked | None:
+    """What was kept; None when it is not there, or does not hold."""
+    kept = load_kept(ground.file(node, number))
+    return None if kept is None else Unpacked(kept)

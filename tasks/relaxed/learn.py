@@ -21,12 +21,15 @@ from tasks.relaxed.ground import (
     Ground,
     Learnt,
     NodeTask,
+    Parts,
     Summary,
     classes_at,
     node_name,
     read_node,
+    read_part,
     summary_of,
     write_node,
+    write_part,
 )
 from tasks.relaxed.rules import (
     MarszalekRule,
@@ -84,7 +87,7 @@ def learnt_split(task: NodeTask, classes: Array, split: Split) -> Learnt:
     return Learnt(SPLIT, classes, split.outcome.coloring, [split.classifier], {"depth": task.depth, **split.record})
 
 
-def learnt_leaf(task: NodeTask, classes: Array, classifiers: Sequence[Classifier]) -> Learnt:
+def learnt_leaf(task: NodeTask, classes: Array, classifiers: Sequence[Classifier] | Parts) -> Learnt:
     """The one-vs-all leaf of some classes."""
     return Learnt(ONE_VS_ALL, classes, np.zeros(classes.size, np.int8), classifiers, {"depth": task.depth})
 
@@ -207,11 +210,13 @@ def left_alone(rule: RelaxedRule, outcome: Outcome) -> bool:
     return outcome.forced or too_few_active(outcome.coloring, rule.least_active)
 
 
-def leaf_range(part: tuple[int, int], ground: Ground, classes: Array) -> list[Classifier]:
-    """The classifiers of classes part[0] ... part[1] - 1 of a one-vs-all leaf."""
-    return leaf_classifiers(ground, classes, *part)
+def leaf_range(part: tuple[int, int], ground: Ground, classes: Array) -> int:
+    """Learn and keep the classifiers of classes part[0] ... part[1] - 1 of a one-vs-all leaf; returns part[0].
 
-
-def name_of(classes: Array) -> str:
-    """See `node_name`."""
-    return node_name(classes)
+    A range that is there is left alone.
+    """
+    first, last = part
+    name = node_name(np.asarray(classes))
+    if read_part(ground, name, first) is None:
+        write_part(ground, name, first, leaf_classifiers(ground, np.asarray(classes), first, last))
+    return first

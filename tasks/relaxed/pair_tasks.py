@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tasks.fit.checkpoint import keep, load_kept
-from tasks.relaxed.ground import Ground, packed, unpacked
+from tasks.relaxed.ground import Ground, Unpacked, packed
 from tasks.relaxed.solvers import solver_of
 from tasks.rows.base import Array
 from tasks.svm.classifier import Classifier
@@ -62,9 +62,9 @@ def pair_classifier(ground: Ground, pair: Array) -> Classifier:
     return solver.classifier(solver.solve(sides), sides)
 
 
-def read_pairs(run: PairRun, ground: Ground) -> list[Classifier]:
+def read_pairs(run: PairRun, ground: Ground) -> Unpacked:
     """What `learn_pairs` has kept."""
     kept = load_kept(file_of(run, ground))
     if kept is None:
         raise FileNotFoundError(f"{file_of(run, ground)} has gone")
-    return unpacked(kept)
+    return Unpacked(kept)
