@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeGuard
 
 from pipeline.config_errors import ConfigError
 
@@ -28,8 +28,8 @@ def apply_overrides(values: dict[str, Any], overrides: tuple[str, ...]) -> None:
 
 
 def split_overrides(values: dict[str, Any], overrides: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Those that name a swept section as it stands in the file (`h-{bits}.rounds=2`), and the others."""
-    names = {str(entry.get("name")) for entry in _swept(values)}
+    """Those that name a section as it stands in the file, swept (`h-{bits}.rounds=2`) or not, and the others."""
+    names = {str(entry.get("name")) for section in NAMED for entry in _listed(values.get(section)) if _is_table(entry)}
     before = tuple(override for override in overrides if _part(override) in names)
     return before, tuple(override for override in overrides if override not in before)
 
@@ -39,24 +39,18 @@ def refuse_swept(values: dict[str, Any], made: dict[str, Any], origins: Origins,
 
     values, made  the config as in the file and without its sweeps; origins  where the sections of `made` come from
     """
-    swept: dict[str, dict[str, Any]] = {}
+    swept: dict[str, set[str]] = {}
     for section, places in origins.items():
         for entry, place in zip(made[section], places, strict=True):
             source = values[section][place]
-            if isinstance(source, dict) and isinstance(source.get("sweep"), dict):
-                swept[str(entry.get("name"))] = source["sweep"]
+            if isinstance(source, dict) and isinstance(own := source.get("sweep", {}), dict):
+                curves = (key for key, value in source.items() if isinstance(value, list) and entry.get(key) != value)
+                swept[str(entry.get("name"))] = {*own, *curves}
     for override in overrides:
         key = override.partition("=")[0].strip().rpartition(".")[2]
-        if key in swept.get(_part(override), {}):
+        if key in swept.get(_part(override), set()):
             what = f"-s {override}: {key} is swept, and the name says its value"
             raise ConfigError(what, "-s", "change the sweep in the file, or make a section of another name")
-
-
-def _swept(values: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for section in NAMED:
-        for entry in _listed(values.get(section)):
-            if isinstance(entry, dict) and ("sweep" in entry or "{" in str(entry.get("name"))):
-                yield entry
 
 
 def _part(override: str) -> str:
@@ -71,21 +65,24 @@ def _place(values: dict[str, Any], keys: list[str], override: str) -> tuple[dict
         str(entry["name"]): entry
         for section in NAMED
         for entry in _listed(values.get(section))
-        if isinstance(entry, dict) and "name" in entry
+        if _is_table(entry) and "name" in entry
     }
-    if keys[0] in NAMED and len(keys) == 3:
-        keys = keys[1:]
+    part, key = _part(override), keys[-1]
     if len(keys) == 1:
-        return values, keys[0]
-    if len(keys) == 2 and keys[0] in named:
-        return named[keys[0]], keys[1]
-    if len(keys) == 2 and keys[0] in PLAIN:
-        section = values.setdefault(keys[0], {})
+        return values, key
+    if part in named:
+        return named[part], key
+    if len(keys) == 2 and part in PLAIN:
+        section = values.setdefault(part, {})
         if not isinstance(section, dict):
-            raise ConfigError(f"-s {override}: {keys[0]} is {section!r}, no section", "-s", f"write it as [{keys[0]}]")
-        return section, keys[1]
+            raise ConfigError(f"-s {override}: {part} is {section!r}, no section", "-s", f"write it as [{part}]")
+        return section, key
     known = ", ".join([*PLAIN, *named])
-    raise ConfigError(f"-s {override}: {keys[0]!r} names no part of the config", "-s", f"known parts: {known}")
+    raise ConfigError(f"-s {override}: {part!r} names no part of the config", "-s", f"known parts: {known}")
+
+
+def _is_table(entry: Any) -> TypeGuard[dict[str, Any]]:
+    return isinstance(entry, dict)
 
 
 def _listed(section: Any) -> list[Any]:
