@@ -72,7 +72,10 @@ class Growth:
 
     def is_driven(self, task: NodeTask) -> bool:
         """Whether the parts of a node are tasks of their own."""
-        parts = isinstance(self.ground.rule, RelaxedRule | AllRule)
+        rule = self.ground.rule
+        if isinstance(rule, RelaxedRule) and min(task.n_rows, self.ground.most_rows) <= rule.search_rows:
+            return False  # what is found in the search is final
+        parts = isinstance(rule, RelaxedRule | AllRule)
         return parts and task.n_classes > 2 and task.n_rows >= self.large
 
     def drive(self, task: NodeTask) -> Summary:

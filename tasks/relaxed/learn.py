@@ -127,7 +127,7 @@ def relaxed_split(ground: Ground, rule: RelaxedRule, classes: Array) -> Split | 
     best = ranked(outcomes)
     if hard(rule, [outcomes[place] for place in best]):
         return None
-    if rows.whole or ground.node_rows(classes).n_rows == rows.n_rows:
+    if ground.node_rows(classes).n_rows == rows.n_rows:
         chosen = tries[best[0]]
         split = split_from(problem, chosen, outcomes[best[0]], len(tries))
         return None if left_alone(rule, split.outcome) else split
