@@ -146,45 +146,39 @@ class SgdLearner(Learner):
 
 
 KernelName = Literal["linear", "rbf", "histogram-intersection", "chi2"]
-Cost = Annotated[
-    float | None,
-    Field(gt=0, allow_inf_nan=False, description="weight of the hinges; default: chosen by cross-validation"),
-]
-Width = Annotated[
-    float | None,
-    Field(
+
+
+class SvmKeys(Section):
+    """Keys of support vector machines, whatever is made of them."""
+
+    C: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="weight of the hinges; default: chosen by cross-validation"
+    )
+    width: float | None = Field(
+        None,
         gt=0,
         allow_inf_nan=False,
         description="of rbf and chi2, exp(-distance / width); default: mean distance of training rows",
-    ),
-]
-Drawn = Annotated[
-    int | None, Field(ge=2, description="learn and test so many classes only, drawn at random; default: all")
-]
-Draw = Annotated[int, Field(ge=0, description="which draw of them")]
+    )
+    classes: int | None = Field(
+        None, ge=2, description="learn and test so many classes only, drawn at random; default: all"
+    )
+    draw: int = Field(0, ge=0, description="which draw of them")
 
 
-class SvmLearner(Learner):
+class SvmLearner(Learner, SvmKeys):
     """Keys of every learner made of support vector machines (Gao & Koller and the rivals there)."""
 
     kernel: KernelName = Field("linear", description="of the support vector machines")
-    C: Cost = None
-    width: Width = None
-    classes: Drawn = None
-    draw: Draw = 0
 
 
-class OneVsRest(SgdLearner):
+class OneVsRest(SgdLearner, SvmKeys):
     """One linear classifier per class; or, with a `kernel`, one support vector machine per class."""
 
     kind: Literal["ovr"]
     kernel: KernelName | None = Field(
-        None, description="support vector machines, solved exactly, in place of SGD: with keys of `relaxed-hierarchy`"
+        None, description="support vector machines in place of SGD, with their keys and without those of SGD"
     )
-    C: Cost = None
-    width: Width = None
-    classes: Drawn = None
-    draw: Draw = 0
     loss: Literal["squared-hinge", "hinge", "logistic", "multinomial", "crammer-singer"] = Field(
         "squared-hinge", description="what is made small; the last two compare all classes of a row"
     )

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from tasks.svm.one_vs_all import ABREAST
 
 from pipeline.pool import Pool
+from tasks.fit.hinge_ascent import ABREAST
 from tasks.relaxed.ground import (
     Ground,
     Learnt,

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array, save_npz
-from tasks.svm.one_vs_all import ABREAST
 
 from pipeline.config import AnySvm, RunConfig, is_svm
 from pipeline.stage import CARD_BYTES, Estimate, Facts, Made, Stage, Work, encode_step
@@ -19,6 +18,7 @@ from pipeline.stages.svm_size import gram_disk_bytes, kernel_task_bytes, linear_
 from pipeline.svm_files import check_rows_for, kernel_matrix, sorted_rows
 from tasks.digest import combine, digest_arrays, digest_text
 from tasks.files import beside, disk_room
+from tasks.fit.hinge_ascent import ABREAST
 from tasks.relaxed.ground import STARTS
 from tasks.rows.base import Array
 from tasks.seeds import stream

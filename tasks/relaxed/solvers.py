@@ -28,7 +28,7 @@ def leaf_classifiers(ground: Ground, classes: Array, first: int, last: int) -> l
     """Classifiers of the classes first ... last - 1 among `classes`, each against the rest of them.
 
     Of linear rows the hinges are squared, which serves many classes better; of kernels they are not. The same bits for
-    any range that begins at a multiple of `one_vs_all.ABREAST`.
+    any range that begins at a multiple of `hinge_ascent.ABREAST`.
     """
     rows = ground.node_rows(classes)
     if ground.gram is not None:
@@ -37,5 +37,5 @@ def leaf_classifiers(ground: Ground, classes: Array, first: int, last: int) -> l
         return list(one_vs_all_kernel(solver, rows.labels, first, last))
     rng = ground.stream(node_name(classes), "leaf")
     held = ground.rows.take(rows.numbers)
-    weights, bias = one_vs_all(held, rows.labels, classes.size, ground.cost, rng, first, last)
+    weights, bias = one_vs_all(held, rows.labels, classes.size, ground.cost, rng, range(first, last))
     return [LinearClassifier(np.ascontiguousarray(w), float(b)) for w, b in zip(weights.T, bias, strict=True)]

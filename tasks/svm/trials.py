@@ -80,7 +80,7 @@ def try_classes(trial: Trial, judges: Judges, starts: Array, classes: Array) -> 
         rng = stream(judges.seed, "svm-trial", trial.fold)
         held = judges.rows.take(rows.numbers)
         fitted = one_vs_all(
-            held.take(learn), rows.labels[learn], classes.size, trial.cost, rng, trial.first, trial.last
+            held.take(learn), rows.labels[learn], classes.size, trial.cost, rng, range(trial.first, trial.last)
         )
         scores = held.take(judge).scores(fitted[0]) + fitted[1]
     else:

@@ -20,22 +20,35 @@ from pipeline.config import (
     KMeansTree,
     LabelTree,
     Learner,
+    MarszalekTree,
     MultiSvm,
     OneVsRest,
     PcaEncoding,
     PqEncoding,
     PredictSection,
+    RelaxedHierarchy,
     ReportSection,
     RetrieveSection,
     RunConfig,
     Section,
     SgdLearner,
+    SpectralTree,
+    SplitLearner,
+    SvmKeys,
+    SvmLearner,
     TaxonomyLearner,
     TraceNorm,
     TreeLearner,
     TreeSvm,
     Wta,
 )
+
+SVM_KINDS = ("relaxed-hierarchy", "spectral-tree", "marszalek", "ovo", "dag-svm")
+
+
+def repr_of(kind: str) -> str:
+    return f"`{kind}`"
+
 
 SECTIONS: tuple[tuple[str, tuple[type[Section], ...]], ...] = (
     ("at the top", (RunConfig,)),
@@ -48,7 +61,7 @@ SECTIONS: tuple[tuple[str, tuple[type[Section], ...]], ...] = (
     ("... `dwta`", (Dwta,)),
     ("... `chi2-map` `hi-map`", (AdditiveMap,)),
     ("`[[train]]` of any kind", (Learner,)),
-    ("... all but `trace-norm`", (SgdLearner,)),
+    ("... learnt by SGD: `ovr` to `kmeans-tree`", (SgdLearner,)),
     ("... `ovr`", (OneVsRest,)),
     ("... `msvm`", (MultiSvm,)),
     ("... `heshing` `hie-svm` `tree-svm`", (TaxonomyLearner,)),
@@ -60,6 +73,12 @@ SECTIONS: tuple[tuple[str, tuple[type[Section], ...]], ...] = (
     ("... `bengio-tree`", (BengioTree,)),
     ("... `kmeans-tree`", (KMeansTree,)),
     ("... `trace-norm`", (TraceNorm,)),
+    (f"... {' '.join(map(repr_of, SVM_KINDS))}, `ovr` with a kernel", (SvmKeys,)),
+    (f"... {' '.join(map(repr_of, SVM_KINDS))}", (SvmLearner,)),
+    (f"... {' '.join(map(repr_of, SVM_KINDS[:3]))}", (SplitLearner,)),
+    ("... `relaxed-hierarchy`", (RelaxedHierarchy,)),
+    ("... `spectral-tree`", (SpectralTree,)),
+    ("... `marszalek`", (MarszalekTree,)),
     ("`[[retrieve]]`", (RetrieveSection,)),
     ("`[predict]`", (PredictSection,)),
     ("`[evaluate]`", (EvaluateSection,)),
