@@ -61,6 +61,10 @@ class Ground:
         """(K, K) csr_array float32: of these classes among themselves."""
         return csr_array(load_npz(self.confused))[classes][:, classes]
 
+    def judged(self, classes: Array) -> Array:
+        """(K,) float32: rows of each of these classes that were held for some class."""
+        return np.asarray(csr_array(load_npz(self.confused))[classes].sum(axis=1))
+
     def node_rows(self, classes: Array, most: int | None = None) -> NodeRows:
         """Rows of some classes, at most `most_rows`, or `most` of them."""
         return NodeRows.of(self.starts(), classes, self.most_rows if most is None else min(most, self.most_rows))

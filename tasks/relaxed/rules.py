@@ -69,8 +69,8 @@ def initial_colorings(ground: Ground, rule: RelaxedRule, classes: Array) -> list
     found = list[Array]()
     if rule.initialisation in ("bottom-up", "both"):
         rng = ground.stream(node_name(classes), "pairs")
-        counts = np.diff(ground.starts())[classes]
-        for one, other in least_confused_pairs(ground.confusion(classes), rule.samples, rng, counts).tolist():
+        confusion, judged = ground.confusion(classes), ground.judged(classes)
+        for one, other in least_confused_pairs(confusion, rule.samples, rng, judged).tolist():
             coloring = np.zeros(classes.size, np.int8)
             coloring[one], coloring[other] = 1, -1
             found.append(coloring)
@@ -115,7 +115,7 @@ def spectral_coloring(ground: Ground, classes: Array) -> Array:
     if classes.size == 2:
         return np.array([1, -1], np.int8)
     confusion = ground.confusion(classes).toarray().astype(np.float64)
-    rates = confusion / np.maximum(np.diff(ground.starts())[classes], 1)[:, None]
+    rates = confusion / np.maximum(ground.judged(classes), 1)[:, None]
     np.fill_diagonal(rates, 0.0)
     affinity = rates + rates.T
     floor = LEAST_AFFINITY * (affinity.mean() or 1.0)
