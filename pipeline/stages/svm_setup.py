@@ -136,9 +136,10 @@ class SvmSetup(Stage):
         """(mean k(x, x), the kernel with its width)."""
         judges = Judges(rows, None, SCALE_ROWS, work.seed)
         kernel = Kernel(self.kernel)  # type: ignore[arg-type]
-        scale, width = work.pool.map(sample_scale, [judges], starts, kernel, name=f"width_{self.step}")[0]
+        told = starts, kernel, self.width
+        scale, width = work.pool.map(sample_scale, [judges], *told, name=f"width_{self.step}")[0]
         if self.kernel in OF_DISTANCES:
-            kernel = Kernel(kernel.kind, self.width or width)
+            kernel = Kernel(kernel.kind, width)
         return scale, kernel
 
 

@@ -76,7 +76,9 @@ def try_classes(trial: Trial, judges: Judges, starts: Array, classes: Array) -> 
     rows = NodeRows.of(np.asarray(starts), np.asarray(classes), judges.most)
     fold = halves(rows)
     learn, judge = np.flatnonzero(fold == trial.fold), np.flatnonzero(fold != trial.fold)
-    if judges.gram is None:
+    if not learn.size:  # classes of one row alone
+        scores = np.zeros((judge.size, trial.last - trial.first), np.float32)
+    elif judges.gram is None:
         rng = stream(judges.seed, "svm-trial", trial.fold)
         held = judges.rows.take(rows.numbers)
         fitted = one_vs_all(
@@ -95,9 +97,12 @@ def try_classes(trial: Trial, judges: Judges, starts: Array, classes: Array) -> 
     )
 
 
-def sample_scale(judges: Judges, starts: Array, kernel: Kernel) -> tuple[float, float]:
-    """(mean k(x, x), mean distance of two rows or 1.0) of a sample: the unit of C, and the width of a kernel."""
+def sample_scale(judges: Judges, starts: Array, kernel: Kernel, width: float | None = None) -> tuple[float, float]:
+    """(mean k(x, x), width or mean distance of two rows or 1.0) of a sample: the unit of C, the width of a kernel.
+
+    Raises NoKernelWidth where no width is given, and the rows have none.
+    """
     counts = np.diff(starts)
     rows = NodeRows.of(np.asarray(starts), np.flatnonzero(counts).astype(np.int32), judges.most)
     held = judges.rows.take(rows.numbers)
-    return float(kernel.diagonal(held).mean()), mean_distance(kernel.kind, held)
+    return float(kernel.diagonal(held).mean()), width or mean_distance(kernel.kind, held)
