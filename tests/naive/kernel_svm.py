@@ -27,7 +27,7 @@ def primal(gram: np.ndarray, sides: np.ndarray, costs: np.ndarray, coefficients:
     """1/2 |w|^2 + sum of c_i max(0, 1 - side_i f_i), row by row."""
     n = len(gram)
     norm = sum(coefficients[i] * coefficients[j] * gram[i, j] for i in range(n) for j in range(n))
-    value = 0.5 * norm
+    value = 0.5 * max(norm, 0.0)  # kernel values of float32 may make it slightly negative
     for i in range(n):
         if sides[i] != 0:
             f = sum(coefficients[j] * gram[i, j] for j in range(n)) + bias

@@ -45,7 +45,7 @@ def coefficients(fit: Halfspace, sides: Array) -> Array:
     return fit.duals.astype(np.float64) * sides
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(seed=seeds, n_rows=st.integers(2, 25))
 def test_reaches_the_optimum(seed: int, n_rows: int) -> None:
     gram, sides, costs = drawn(seed, n_rows)
@@ -54,11 +54,11 @@ def test_reaches_the_optimum(seed: int, n_rows: int) -> None:
     value = naive.primal(gram, sides, costs, coefficients(fit, sides), fit.bias)
     assert fit.objective(sides, costs) == pytest.approx(value, rel=1e-9, abs=1e-9)
     best = naive.dual_optimum(gram, sides, costs)
-    slack = 2e-3 * float(costs[sides != 0].sum(dtype=np.float64))  # what the tolerance allows
+    slack = 2e-4 * float(costs[sides != 0].sum(dtype=np.float64))  # what the tolerance allows
     assert best - 1e-5 * (1 + best) <= value <= best + slack
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(seed=seeds, n_rows=st.integers(2, 25))
 def test_duals_are_feasible_and_the_bias_the_best(seed: int, n_rows: int) -> None:
     gram, sides, costs = drawn(seed, n_rows)
@@ -74,7 +74,7 @@ def test_duals_are_feasible_and_the_bias_the_best(seed: int, n_rows: int) -> Non
         assert value <= moved.objective(sides, costs) * (1 + 1e-12) + 1e-12
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(seed=seeds, n_rows=st.integers(2, 25))
 def test_the_classifier_gives_the_margins_of_all_rows(seed: int, n_rows: int) -> None:
     gram, sides, costs = drawn(seed, n_rows)

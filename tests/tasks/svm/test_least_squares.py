@@ -39,7 +39,7 @@ def drawn(seed: int, n_train: int, n_test: int, n_classes: int) -> tuple[Array, 
     return kernel.block(train, train).astype(np.float64), kernel.block(test, train), labels, test_labels
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(seed=seeds, n=st.integers(1, 20), t=st.integers(0, 6), k=st.integers(1, 5), cost=st.sampled_from([0.1, 1, 50]))
 def test_solves_the_bordered_system(seed: int, n: int, t: int, k: int, cost: float) -> None:
     gram, gram_test, labels, _ = drawn(seed, n, t, k)
