@@ -6,6 +6,7 @@ every initial coloring is a task, then each of the best on all rows, or ranges o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,7 +51,7 @@ class Growth:
     large: int  # rows from which a node is driven
 
     def grow(self, classes: Array) -> dict[str, Summary]:
-        """Every node by name, the root's first."""
+        """Every node by name: the root's first, then level by level, whatever order they ended in."""
         root = root_task(self.ground, classes)
         known: dict[str, Summary] = {}
         begun = {root.name}
@@ -68,7 +69,7 @@ class Growth:
 
         name = f"learn_{self.ground.name}"
         self.pool.unfold(learn_node, [root], expand, self.ground, name=name, drive=self.drive, is_driven=self.is_driven)
-        return known
+        return {name: known[name] for name in depths(known, root.name)}
 
     def is_driven(self, task: NodeTask) -> bool:
         """Whether the parts of a node are tasks of their own."""
@@ -104,6 +105,17 @@ class Growth:
         parts = [(cut, min(cut + step, classes.size)) for cut in range(0, classes.size, step)]
         found = self.pool.map(leaf_range, parts, self.ground, classes, name=f"leaf_{task.label}")
         return Parts(self.ground, task.name, tuple(found))
+
+
+def depths(known: Mapping[str, Summary], root: str) -> dict[str, int]:
+    """Edges of the shortest way from the root to each node, level by level, negative children first."""
+    found = {root: 0}
+    for name in (order := [root]):  # grows while it is walked
+        for child in known[name].children:
+            if child.name not in found:
+                found[child.name] = found[name] + 1
+                order.append(child.name)
+    return found
 
 
 def root_task(ground: Ground, classes: Array) -> NodeTask:

@@ -16,7 +16,7 @@ from pipeline.stages.svm_size import gram_disk_bytes, kernel_task_bytes, linear_
 from pipeline.stages.train import TRAIN_SECONDS, TrainStage, check_rows, model_facts, save, saved_bytes
 from pipeline.store import PROGRESS
 from pipeline.svm_files import kernel_matrix, sorted_rows
-from pipeline.svm_growth import Growth, root_task
+from pipeline.svm_growth import Growth, depths, root_task
 from tasks.calls import write_array
 from tasks.errors import ParamError
 from tasks.files import disk_room
@@ -93,7 +93,8 @@ class HierarchyStage(TrainStage):
         learnt = {name: found for name in grown if (found := read_node(ground, name)) is not None}
         model = assembled(self.learner, ground, grown, learnt, classes, self.n_features, work.dataset.n_classes)
         digest = save(self, work, model, {"C": settled.cost})
-        facts = model_facts(model, 0.0, 1) | hierarchy_results(self.learner, ground, learnt, classes, settled)
+        depth = depths(grown, next(iter(grown)))
+        facts = model_facts(model, 0.0, 1) | hierarchy_results(self.learner, ground, learnt, depth, classes, settled)
         facts.pop("train_ops_per_row")
         seconds = time.perf_counter() - started
         before = float(work.inputs[svm_step(self.learner)].measured.get("seconds", 0.0))
@@ -201,18 +202,26 @@ def node_of(learnt: Learnt, summary: Summary) -> Node:
 
 
 def hierarchy_results(
-    learner: HierarchyLearner, ground: Ground, learnt: dict[str, Learnt], classes: Array, settled: Settled
+    learner: HierarchyLearner,
+    ground: Ground,
+    learnt: dict[str, Learnt],
+    depth: dict[str, int],
+    classes: Array,
+    settled: Settled,
 ) -> dict[str, Any]:
-    """What the report says of a hierarchy."""
+    """What the report says of a hierarchy.
+
+    depth  of each node: what stands in its file is by whichever of its parents came first
+    """
     counts, leaves = np.diff(ground.starts()), [one for one in learnt.values() if one.kind == ONE_VS_ALL]
-    shown = [one for one in learnt.values() if int(one.record["depth"]) < LEVELS_SHOWN and one.classes.size > 1]
+    shown = [name for name, one in learnt.items() if depth[name] < LEVELS_SHOWN and one.classes.size > 1]
     said = family_facts(learner, settled, classes, int(counts[classes].sum())) | {
         "nodes": len(learnt),
         "splits": sum(one.kind == SPLIT for one in learnt.values()),
         "single_leaves": sum(one.kind == SINGLE for one in learnt.values()),
         "ovr_leaves": len(leaves),
         "ovr_leaf_classes": sum(int(one.classes.size) for one in leaves),
-        "records": [record_of(one, counts) for one in shown],
+        "records": [record_of(learnt[name], counts) | {"depth": depth[name]} for name in shown],
     }
     return {"hierarchy": said, "nodes": said["nodes"], "C": settled.cost}
 
