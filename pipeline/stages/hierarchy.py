@@ -182,10 +182,16 @@ def assembled(
     """The model of the nodes that were grown."""
     nodes = {name: node_of(learnt[name], grown[name]) for name in grown}
     kind = "svm-ovr" if isinstance(learner, OneVsRest) else learner.kind
-    facts = {"C": ground.cost, "rule": repr(ground.rule), "training_rows": int(ground.rows.n_rows)}
+    facts = made_of(learner, ground) | {"rule": repr(ground.rule)}
     kernel = None if ground.linear else ground.kernel
     root = root_task(ground, classes).name
     return build(kind, nodes, root, n_features, n_classes, facts, kernel, rows_taker(ground.rows))
+
+
+def made_of(learner: AnySvm, ground: Ground) -> dict[str, Any]:
+    """What a model of this family says of its making; `drawn` where it knows a sample of the classes on purpose."""
+    drawn = {} if learner.classes is None else {"drawn": learner.classes}
+    return {"C": ground.cost, "training_rows": int(ground.rows.n_rows), **drawn}
 
 
 def rows_taker(rows: ClassRows) -> Any:

@@ -16,6 +16,7 @@ from pipeline.stages.hierarchy import (
     check_drawn,
     drawn_classes,
     family_facts,
+    made_of,
     model_bytes,
     most_rows,
     rows_taker,
@@ -101,7 +102,7 @@ class PairsStage(TrainStage):
             classifiers_of(runs, ground),
             self.n_features,
             work.dataset.n_classes,
-            {"C": settled.cost, "training_rows": int(rows.n_rows)},
+            made_of(self.learner, ground),
             None if ground.linear else settled.kernel,
             rows_taker(rows),
         )

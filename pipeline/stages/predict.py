@@ -224,14 +224,18 @@ def label_sets(model_folder: str) -> dict[str, Array] | None:
 
     offsets, classes  of each node of a tree that is walked, for loss and ambiguity per depth
     classifiers, one_vs_all  of each node of a hierarchy: classifiers asked there, and whether it is such a leaf
-    learnt  the classes that were learnt, where these are not all: rows of others count for nothing
+    learnt  the classes that were learnt, where these are a sample: rows of others count for nothing. Rows of a class
+            that has no training rows do count, as everywhere
     """
     model = load_model(model_folder).model
     if isinstance(model, LabelTree):
         return {"offsets": model.offsets, "classes": model.classes}
+    sets: dict[str, Array] = {}
     if isinstance(model, Hierarchy):
-        return {"classifiers": model.classifiers_of_node, "one_vs_all": model.one_vs_all, "learnt": model.label_set(0)}
-    return {"learnt": model.classes} if isinstance(model, PairModel) else None
+        sets |= {"classifiers": model.classifiers_of_node, "one_vs_all": model.one_vs_all}
+    if isinstance(model, Hierarchy | PairModel) and "drawn" in model.facts:
+        sets["learnt"] = model.label_set(0) if isinstance(model, Hierarchy) else model.classes
+    return sets or None
 
 
 WALKED = 64  # nodes on a way down a hierarchy whose depth nobody knows yet
