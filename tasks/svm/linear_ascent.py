@@ -15,7 +15,7 @@ import numpy as np
 from tasks.errors import Diverged
 from tasks.rows import Csr, Dense
 from tasks.rows.base import Array
-from tasks.svm.bias import best_bias
+from tasks.svm.bias import best_bias, best_stretch
 from tasks.svm.dual_ascent import (
     GAP,
     HIGHEST,
@@ -36,6 +36,7 @@ HARD = 1e4  # the same, beyond which hinges are as good as forbidden: what is hi
 RISE = 4.0  # of the costs from stage to stage
 LEAST, MOST, CLOSE = 3, 20, 0.1  # sweeps of a stage, and the relative gap at which it ends
 LEAST_EFFORT = 0.05  # what a sweep over next to no rows counts, in sweeps over all
+ALL_AFTER = 10  # sweeps, of which the last is over all rows
 LOOK_AFTER = 1.5  # times the sweeps done at the last look
 LARGEST = 1e30  # squared norm of a row: its products still fit float32
 
@@ -100,7 +101,7 @@ class Ascent:
         self.level = level * self.share
         self.unit = np.float32(max(UNIT * mean, 1.0 / costs.sum()))  # so that the multiplier can move by 1 in a sweep
         self.steps = (1.0 / (problem.norms + self.unit)).astype(np.float32)
-        self.state, self.done, self.looked = np.zeros(7), 0.0, 0.0
+        self.state, self.count, self.done, self.looked = np.zeros(7), 0, 0.0, 0.0
         self.state[OFFSET] = bias
         if duals is None:
             self.state[OFFSET] = best_bias(np.zeros(costs.size), self.signs[self.order], costs)
@@ -142,7 +143,13 @@ class Ascent:
         self._begin(self.averaged * np.float32(min(max(stretch, 1.0), rise)), share)
 
     def sweep(self, rng: np.random.Generator) -> None:
-        """Over the active rows, in a new order; then the multiplier takes what the constant feature has gathered."""
+        """Over the active rows, in a new order; then the multiplier takes what the constant feature has gathered.
+
+        Rows that are left out may have become wrong by the bias, which then runs away: so all have a look-in at times.
+        """
+        self.count += 1
+        if self.count % ALL_AFTER == 0:
+            self.n_active, self.state[LOST] = self.order.size, 0.0
         rng.shuffle(self.order[: self.n_active])
         self.done += max(self.n_active / self.order.size, LEAST_EFFORT)
         given = self.signs, self.costs, self.steps, self.unit
@@ -156,34 +163,52 @@ class Ascent:
 
     def is_time_to_look(self, tolerance: float, sweeps: float) -> bool:
         """When the gap seems to be small by what rows showed on the way, or some time has passed."""
-        small = not self.state[GAP] > tolerance * self.primal()  # also where they are not numbers
+        seen = self.state[GAP] + abs(self.state[SURPLUS])
+        small = not seen > tolerance * self.primal()  # also where they are not numbers
         return small or self.n_active == 0 or self.done >= min(LOOK_AFTER * self.looked, sweeps)
 
     def look(self) -> Look:
         """What the averaged duals stand for; then all rows are active. Raises Diverged where it is not finite.
 
-        The objective is at least sum of alpha_i - 1/2 |w|^2 - b s, s the surplus, at its best bias b. That one is not
-        known; it is taken to be within 1, the distance of a margin, of the best bias for w.
+        First those of the side that has more are lowered until both have the same: then sum of alpha_i - 1/2 |w|^2 is
+        a lower bound of the objective.
         """
-        factors, scores = self.averaged.astype(np.float64) * self.signs, np.zeros(self.signs.size)
-        weights = self.problem.weights(factors)
+        duals, scores = balanced(self.averaged, self.signs), np.zeros(self.signs.size)
+        weights = self.problem.weights(duals.astype(np.float64) * self.signs)
         self.problem.add_scores(self.order, weights, scores)
         norm = squared(weights)
         if not (np.isfinite(norm) and np.isfinite(scores).all()):
             raise Diverged("scores of a classifier are not finite", "linear solver", "scale the rows, or lower C")
         bias, primal = self.objective(self.costs, norm, scores)
-        surplus = float(factors.sum())
-        dual = float(self.averaged.sum(dtype=np.float64)) - 0.5 * norm - bias * surplus - abs(surplus)
-        found = Look(weights, norm, scores, bias, primal, dual, self.averaged)
+        dual = float(duals.sum(dtype=np.float64)) - 0.5 * norm
+        found = Look(weights, norm, scores, bias, primal, dual, duals)
         self.looked = self.done
         self._begin(self.duals, self.share)
         return found
+
+    def hardened(self, found: Look) -> Look:
+        """For the costs themselves where lower ones were solved: stretched, until fewer hinges no longer pay."""
+        rows, costs = self.order, self.problem.costs
+        margins = self.signs[rows] * (found.scores[rows] + found.bias)
+        stretch = best_stretch(margins, costs[rows].astype(np.float64), found.squared_norm)
+        weights = (found.weights * stretch).astype(np.float32)
+        norm, scores = squared(weights), found.scores * stretch
+        bias, primal = self.objective(costs, norm, scores)
+        return Look(weights, norm, scores, bias, primal, found.dual, found.duals)
 
     def objective(self, costs: Array, squared_norm: float, scores: Array) -> tuple[float, float]:
         """(best bias, objective with it) of a direction with scores (n,) float64."""
         own, signs, wide = scores[self.order], self.signs[self.order], costs[self.order].astype(np.float64)
         bias = best_bias(own, signs, wide)
         return bias, 0.5 * squared_norm + float(wide @ np.maximum(0.0, 1.0 - signs * (own + bias)))
+
+
+def balanced(duals: Array, signs: Array) -> Array:
+    """Duals (n,) float32 of which the heavier side is scaled down to the weight of the other."""
+    up, down = (float(duals[signs * sign > 0].sum(dtype=np.float64)) for sign in (1, -1))
+    ups, downs = min(1.0, down / up) if up > 0 else 1.0, min(1.0, up / down) if down > 0 else 1.0
+    lowered: Array = duals * np.where(signs > 0, np.float32(ups), np.float32(downs))
+    return lowered
 
 
 def squared(weights: Array) -> float:

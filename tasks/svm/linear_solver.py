@@ -94,8 +94,7 @@ class LinearSolver:
     def _halfspace(self, ascent: Ascent, sides: Array, found: Look, before: LinearHalfspace | None) -> LinearHalfspace:
         """What was found, with the margins of all rows; or the hyperplane from before, if that one is better."""
         self.problem.add_scores(np.flatnonzero(sides == 0), found.weights, found.scores)
-        bias, primal = ascent.objective(self.costs, found.squared_norm, found.scores)
-        best = found._replace(bias=bias, primal=primal)
+        best = ascent.hardened(found) if ascent.share < 1.0 else found
         if before is not None:
             scores = before.margins - before.bias
             bias, primal = ascent.objective(self.costs, before.squared_norm, scores)
