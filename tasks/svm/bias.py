@@ -35,6 +35,8 @@ def best_stretch(margins: Array, costs: Array, squared_norm: float) -> float:
     margins (n,) float64: m_i = y_i f(x_i); costs (n,) float64. The slope t |w|^2 - sum of c_i m_i over the t m_i < 1
     rises, and jumps where t is 1 / m_i: the first stretch is sought at which it is not below 0.
     """
+    if squared_norm <= 0:
+        return 1.0
     open_ones = margins < 1.0
     margins, pulls = margins[open_ones], costs[open_ones] * margins[open_ones]
     ends = np.where(margins > 0, 1.0 / np.where(margins > 0, margins, 1.0), np.inf)
@@ -43,4 +45,4 @@ def best_stretch(margins: Array, costs: Array, squared_norm: float) -> float:
     turned = np.flatnonzero(ends * squared_norm >= left[:-1])  # at its own end the slope has come to 0
     k = int(turned[0]) if turned.size else ends.size
     begun = float(ends[k - 1]) if k else 1.0
-    return max(begun, float(left[k]) / squared_norm) if squared_norm > 0 else 1.0
+    return max(begun, float(left[k]) / squared_norm)

@@ -19,7 +19,8 @@ from tasks.rows.base import Array
 from tasks.seeds import stream
 
 BLOCK = 64  # rows whose scores are one product
-SWEEPS = 64  # at most
+SWEEPS = 32  # at most, at the full cost
+LOW, RISE, STAGE = 1.0, 4.0, 2  # costs begin where C unit^2 is at most LOW, and rise by so much every so many sweeps
 GAP = 0.05  # relative duality gap, as seen during a sweep, after which there is no other
 FIRST_LOOK = 4  # the objective is looked at after so many sweeps, and twice, four times, ... as many
 WORTH = 0.015  # by less than this share of it the objective went down since the last look: enough
@@ -78,6 +79,7 @@ class Group:
 
     def __init__(self, values: Array, labels: Array, n_outputs: int, cost: float, unit: float) -> None:
         self.values, self.labels, self.cost, self.unit = values, labels, cost, np.float32(unit)
+        self.asked = cost
         n, d = values.shape
         self.weights, self.constant = np.zeros((d, n_outputs), np.float32), np.zeros(n_outputs, np.float32)
         self.duals = np.zeros((n, n_outputs), np.float32)
@@ -86,6 +88,7 @@ class Group:
 
     def fit(self, rng: np.random.Generator) -> tuple[Array, Array]:
         """(weights, bias): of each output the best that was looked at."""
+        self.climb(rng)
         weights, bias = self.weights, self.constant
         best, look = np.full(bias.size, np.inf), FIRST_LOOK
         for sweep in range(1, SWEEPS + 1):
@@ -104,11 +107,32 @@ class Group:
                 break
         return weights, bias
 
+    def climb(self, rng: np.random.Generator) -> None:
+        """Sweeps with rising costs, after each of which the duals are stretched by what is best for their objective.
+
+        They end at 2 C h, and a step is bounded by the rows' norms: where C is high, it would take many sweeps to get
+        there. Sum of a_i - a_i^2 / 4 C, less 1/2 |w|^2, has its maximum along the duals at a known multiple of them.
+        """
+        n_stages = int(np.ceil(np.log(max(self.cost * float(self.unit) ** 2 / LOW, 1.0)) / np.log(RISE)))
+        for stage in range(n_stages, 0, -1):
+            self.asked = self.cost * RISE**-stage
+            for _ in range(STAGE):
+                self.sweep(rng.permutation(len(self.values)))
+            self.asked *= RISE
+            norms = np.einsum("dq,dq->q", self.weights, self.weights) + self.constant**2
+            norms += np.einsum("nq,nq->q", self.duals, self.duals) / np.float32(2.0 * self.asked)
+            stretch = np.clip(self.duals.sum(axis=0) / np.maximum(norms, np.float32(1e-30)), 1.0, RISE).astype(
+                np.float32
+            )
+            for changed in (self.duals, self.weights, self.constant):
+                changed *= stretch
+        self.asked = self.cost
+
     def sweep(self, order: Array) -> tuple[Array, Array, float]:
         """One step for every row and output: (mean weights, mean constant, relative duality gap as seen on the way)."""
         mean, constant = np.zeros_like(self.weights), np.zeros_like(self.constant)
         gaps, losses = np.zeros(constant.size), np.zeros(constant.size)
-        softness, n_blocks = np.float32(0.5 / self.cost), 0
+        softness, n_blocks = np.float32(0.5 / self.asked), 0
         for start in range(0, order.size, self.size):
             index = order[start : start + self.size]
             block, moves = self.values[index], self.moves[: index.size]
@@ -124,7 +148,7 @@ class Group:
             n_blocks += 1
         share = np.float32(1.0 / max(1, n_blocks))
         norms = np.einsum("dq,dq->q", self.weights, self.weights) + self.constant**2
-        primal = 0.5 * float(norms.sum(dtype=np.float64)) + self.cost * float(losses.sum())
+        primal = 0.5 * float(norms.sum(dtype=np.float64)) + self.asked * float(losses.sum())
         return mean * share, constant * share, float(gaps.sum()) / primal if primal > 0 else 0.0
 
     def objectives(self, weights: Array, bias: Array) -> Array:

@@ -119,7 +119,7 @@ def test_more_sweeps_are_not_worse(monkeypatch: pytest.MonkeyPatch, cost: float)
         found = objectives(values, labels, *one_vs_all(Dense(values), labels, 4, cost, np.random.default_rng(0)), cost)
         assert (found <= before * (1 + 1e-5)).all()
         before = found
-    assert before.sum() <= 1.03 * least(values, labels, 4, cost).sum()
+    assert before.sum() <= 1.04 * least(values, labels, 4, cost).sum()
 
 
 def test_sparse_rows_reach_what_dense_ones_do() -> None:
@@ -137,7 +137,7 @@ def test_a_range_of_outputs_has_the_bits_of_the_whole(monkeypatch: pytest.Monkey
     values, labels = problem(5, 150, 6, 11)
     rows = csr_of(values) if sparse else Dense(values)
     weights, bias = one_vs_all(rows, labels, 11, 0.5, np.random.default_rng(7))
-    for part in (range(0, 4), range(4, 11), range(8, 11), range(0, 8)):
+    for part in (range(4), range(4, 11), range(8, 11), range(8)):
         own = one_vs_all(rows, labels, 11, 0.5, np.random.default_rng(7), part)
         np.testing.assert_array_equal(own[0], weights[:, part.start : part.stop])
         np.testing.assert_array_equal(own[1], bias[part.start : part.stop])
@@ -166,7 +166,7 @@ def test_costs_are_checked(cost: float) -> None:
         one_vs_all(Dense(np.ones((2, 1), np.float32)), np.array([0, 1]), 2, cost, rng(0))
 
 
-@pytest.mark.parametrize("outputs", [range(1, 5), range(0, 3)])
+@pytest.mark.parametrize("outputs", [range(1, 5), range(3)])
 def test_ranges_are_checked(outputs: range) -> None:
     with pytest.raises(ParamError, match="outputs"):
         one_vs_all(Dense(np.ones((2, 1), np.float32)), np.array([0, 1]), 5, 1.0, rng(0), outputs)
