@@ -11,8 +11,10 @@ import pytest
 import scipy.sparse
 from scipy.sparse import load_npz
 
+from pipeline import preset as preset_module
 from pipeline.dataset import Dataset
 from pipeline.ingest import ingest
+from pipeline.preset import filled
 from pipeline.stages.predict import compared, relative_metrics
 from pipeline.stages.svm_setup import CONFUSION, GRID, KERNEL_GRID
 from pipeline.store import SOLVED, RunFolder, read_manifest
@@ -23,6 +25,7 @@ from tasks.models.predictions import Predictions, read_part
 from tasks.relaxed.hierarchy import Hierarchy
 from tasks.relaxed.pairs import PairModel
 from tasks.svm.kernel_bank import KernelBank
+from tests.pipeline.cli_caller import succeeds
 from tests.systems.harness import run_here
 
 N_CLASSES, WIDTH = 12, 10
@@ -319,6 +322,37 @@ def test_rows_that_are_all_the_same_come_to_one_leaf(tmp_path: Path) -> None:
     assert told["relaxed-0.3"]["ovr_leaf_share"] == 1.0
     assert told["relaxed-0.3"]["relative_complexity"] == 1.0
     assert told["parted"]["ovr_leaf_share"] == 0.0
+
+
+# ---- presets -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("preset", ["relaxed", "relaxed-kernel", "relaxed-classes"])
+def test_one_command_compares_the_family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, preset: str) -> None:
+    monkeypatch.setattr(preset_module, "filled", lambda *given: shorter(filled(*given)))
+    values, labels, split = odd_rows()
+    source = tmp_path / "x.npy"
+    np.save(source, values)
+    ingest(source, tmp_path / "some.zarr", labels=labels, split=split)
+    monkeypatch.chdir(tmp_path)
+    succeeds("run", preset, "--data", "some.zarr", "--scheduler", "serial")
+    folder = tmp_path / "runs" / f"{preset}-some"
+    told = metrics(folder)
+    kinds = {name.partition("-")[0] for name in told}
+    assert {"ovr", "relaxed", "spectral", "marszalek"} <= kinds
+    assert ({"ovo", "dag"} <= kinds) == (preset != "relaxed-classes")
+    asked = {"top1", "mean_per_class_top1", "relative_complexity", "relative_classifiers", "train_seconds"}
+    assert all(asked <= numbers.keys() for name, numbers in told.items() if name != "ovr")
+    written = {path.name for path in (folder / "report-figures").glob("relaxed*")}
+    assert written
+    again = succeeds("run", preset, "--data", "some.zarr", "--scheduler", "serial")
+    assert "0 of " in again.err
+
+
+def shorter(text: str) -> str:
+    """One draw in place of five, and little of SGD."""
+    text = text.replace("draw = [0, 1, 2, 3, 4]", "draw = [1]")
+    return text.replace('kind = "ovr"\n\n', 'kind = "ovr"\nrounds = 1\nleast_rows = 100\n\n', 1)
 
 
 # ---- settings ------------------------------------------------------------------------------------------------------
