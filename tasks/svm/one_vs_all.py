@@ -75,7 +75,10 @@ def _dense(
 
 
 class Group:
-    """Outputs that are fitted abreast: weights (d, Q), constant (Q,), duals (n, Q), all float32."""
+    """Outputs that are fitted abreast: weights (d, Q), constant (Q,), duals (n, Q), all float32.
+
+    `asked` is C of the sweep under way, `cost` that of the problem.
+    """
 
     def __init__(self, values: Array, labels: Array, n_outputs: int, cost: float, unit: float) -> None:
         self.values, self.labels, self.cost, self.unit = values, labels, cost, np.float32(unit)
