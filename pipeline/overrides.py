@@ -77,8 +77,8 @@ def _place(values: dict[str, Any], keys: list[str], override: str) -> tuple[dict
         if not isinstance(section, dict):
             raise ConfigError(f"-s {override}: {part} is {section!r}, no section", "-s", f"write it as [{part}]")
         return section, key
-    known = ", ".join([*PLAIN, *named])
-    raise ConfigError(f"-s {override}: {part!r} names no part of the config", "-s", f"known parts: {known}")
+    known, first = ", ".join([*PLAIN, *named]), part.partition(".")[0]
+    raise ConfigError(f"-s {override}: {first!r} names no part of the config", "-s", f"known parts: {known}")
 
 
 def _is_table(entry: Any) -> TypeGuard[dict[str, Any]]:
