@@ -31,7 +31,7 @@ from tasks.svm.class_rows import ClassRows
 HierarchyLearner = RelaxedHierarchy | SpectralTree | MarszalekTree | OneVsRest
 
 NODE_ROWS, KERNEL_NODE_ROWS = 100_000, 10_000  # of a node at most
-SEARCH_ROWS, KERNEL_SEARCH_ROWS = 10_000, 2_000
+SEARCH_ROWS, KERNEL_SEARCH_ROWS = 4_000, 2_000
 LARGE_NODE = 20_000  # rows from which the parts of a linear node are tasks of their own
 CLASSIFIERS_A_CLASS = 20  # of a hierarchy, about: seen up to 20
 LEVELS_SHOWN = 3
@@ -115,6 +115,7 @@ def rule_of(learner: HierarchyLearner) -> Rule:
             half_steps=learner.half_steps,
             continued=learner.leaves == "continued",
             least_active=learner.least_active,
+            leaf_classes=learner.leaf_classes,
         )
     if isinstance(learner, SpectralTree):
         return SpectralRule(learner.levels)

@@ -96,6 +96,8 @@ def split_of(ground: Ground, task: NodeTask, classes: Array) -> Split | None:
     """The split of two classes or more by the rule; None where it makes a one-vs-all leaf."""
     rule = ground.rule
     if isinstance(rule, RelaxedRule):
+        if 2 < classes.size <= rule.leaf_classes:
+            return None
         return relaxed_split(ground, rule, classes)
     coloring: Array | None = None
     if isinstance(rule, SpectralRule) and (task.depth < rule.levels or classes.size == 2):

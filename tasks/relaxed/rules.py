@@ -13,8 +13,9 @@ from tasks.relaxed.marszalek import relaxed_sides
 from tasks.relaxed.normalized_cut import as_affinity, normalized_cut, vote
 from tasks.rows.base import Array
 
+CUT_CLASSES = 1000  # whose rows are cut at most
 LEAST_AFFINITY = 1e-4  # of classes that are never confused, of the mean: keeps a graph of confusion in one part
-CUT_ROWS = 1000  # rows that are cut for a top-down coloring
+CUT_ROWS, CUT_ROWS_A_CLASS = 400, 5  # rows at least that are cut for a top-down coloring: O(n^3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class RelaxedRule:
     half_steps: int
     continued: bool
     least_active: float
+    leaf_classes: int
 
     def __post_init__(self) -> None:
         if not (0 < self.rho < np.inf):
@@ -70,7 +72,7 @@ def initial_colorings(ground: Ground, rule: RelaxedRule, classes: Array) -> list
     if rule.initialisation in ("bottom-up", "both"):
         rng = ground.stream(node_name(classes), "pairs")
         confusion, judged = ground.confusion(classes), ground.judged(classes)
-        for one, other in least_confused_pairs(confusion, rule.samples, rng, judged).tolist():
+        for one, other in least_confused_pairs(confusion, min(rule.samples, classes.size), rng, judged).tolist():
             coloring = np.zeros(classes.size, np.int8)
             coloring[one], coloring[other] = 1, -1
             found.append(coloring)
@@ -81,9 +83,10 @@ def initial_colorings(ground: Ground, rule: RelaxedRule, classes: Array) -> list
 
 def voted(ground: Ground, classes: Array) -> Array:
     """The majority side of each class in a normalised cut of rows; a sign that is missing goes to the nearest class."""
-    sides, labels = cut_rows(ground, classes, CUT_ROWS)
+    sides, labels = cut_rows(ground, classes, max(CUT_ROWS, min(CUT_ROWS_A_CLASS * classes.size, 2 * CUT_CLASSES)))
     coloring = vote(sides, labels, classes.size)
-    means = np.bincount(labels, weights=sides, minlength=classes.size) / np.bincount(labels, minlength=classes.size)
+    counts = np.bincount(labels, minlength=classes.size)
+    means = np.bincount(labels, weights=sides, minlength=classes.size) / np.maximum(counts, 1)
     if not (coloring > 0).any():
         coloring[np.argmax(means)] = 1
     if not (coloring < 0).any():
@@ -94,11 +97,18 @@ def voted(ground: Ground, classes: Array) -> Array:
 
 
 def cut_rows(ground: Ground, classes: Array, most: int) -> tuple[Array, Array]:
-    """(sides (n,) int8, classes (n,) as places) of a sample of a node's rows, by a normalised cut of their kernel."""
-    rows = ground.node_rows(classes, max(most, 2 * classes.size))
+    """(sides (n,) int8, classes (n,) as places) of a sample of a node's rows, by a normalised cut of their kernel.
+
+    Of more than CUT_CLASSES classes some are drawn; the others have no rows there.
+    """
+    cut = classes
+    if classes.size > CUT_CLASSES:
+        drawn = ground.stream(node_name(classes), "cut").permutation(classes.size)[:CUT_CLASSES]
+        cut = classes[np.sort(drawn)]
+    rows = ground.node_rows(cut, max(most, 2 * cut.size))
     held = ground.rows.take(rows.numbers)
     affinity, _ = as_affinity(ground.kernel.block(held, held))
-    return normalized_cut(affinity), rows.labels
+    return normalized_cut(affinity), np.searchsorted(classes, cut)[rows.labels]
 
 
 def marszalek_coloring(ground: Ground, rule: MarszalekRule, classes: Array) -> Array | None:

@@ -27,6 +27,7 @@ RELAXED = RelaxedRule(
     half_steps=12,
     continued=False,
     least_active=0.4,
+    leaf_classes=1,
 )
 
 
