@@ -348,7 +348,7 @@ class RelaxedHierarchy(SplitLearner):
     )
     balance: int = Field(10, ge=0, description="how far the numbers of positive and negative classes may differ (B)")
     initialisation: Literal["bottom-up", "top-down", "both"] = Field(
-        "both", description="pairs of classes that one-vs-rest confuses least; normalised cut of the rows"
+        "bottom-up", description="pairs of classes that one-vs-rest confuses least; normalised cut of the rows"
     )
     samples: int = Field(
         30, ge=1, description="pairs of classes tried, bottom-up; at most as many as a node has classes"
@@ -362,7 +362,7 @@ class RelaxedHierarchy(SplitLearner):
         "one-vs-all", description="classes that are hard to part; continued: part them nevertheless"
     )
     least_active: float = Field(
-        0.3, ge=0, le=1, description="share of its classes that a node must part, or it is a one-vs-all leaf"
+        0.4, ge=0, le=1, description="share of its classes that a node must part, or it is a one-vs-all leaf"
     )
     leaf_classes: int = Field(4, ge=1, description="nodes of 3 to so many classes are one-vs-all leaves; 1: the paper")
 
@@ -382,7 +382,7 @@ class MarszalekTree(SplitLearner):
         0.5, gt=0, le=1, description="a class with less than alpha / 2 of its rows on a side is not there; or a list"
     )
     cut_rows: int = Field(1000, ge=2, description="rows whose kernel matrix is cut")
-    least_active: float = Field(0.3, ge=0, le=1, description="as of `relaxed-hierarchy`")
+    least_active: float = Field(0.4, ge=0, le=1, description="as of `relaxed-hierarchy`")
 
 
 AnySvm = OneVsRest | OneVsOne | DagSvm | RelaxedHierarchy | SpectralTree | MarszalekTree

@@ -155,6 +155,6 @@ def test_defaults_are_those_of_the_paper_where_it_has_them(tmp_path: Path) -> No
     relaxed, dag = loaded(tmp_path, learner("relaxed-hierarchy"), learner("dag-svm", name="dag"))
     assert isinstance(relaxed, RelaxedHierarchy)
     assert isinstance(dag, DagSvm)
-    assert (relaxed.balance, relaxed.samples, relaxed.initialisation) == (10, 30, "both")
+    assert (relaxed.balance, relaxed.samples, relaxed.initialisation) == (10, 30, "bottom-up")
     assert relaxed.leaves == "one-vs-all"
     assert (relaxed.kernel, relaxed.C, relaxed.width, relaxed.classes) == ("linear", None, None, None)
