@@ -27,7 +27,7 @@ from tasks.svm.kernels import OF_DISTANCES, Kernel
 from tasks.svm.trials import FOLDS, Held, Judges, Trial, halves, sample_scale, try_classes
 
 GRID = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)  # values of C that are tried, in units of 1 / mean k(x, x)
-KERNEL_GRID = (0.1, 1.0, 10.0, 100.0)
+KERNEL_GRID = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 MOST_ROWS, ROWS_A_CLASS = 20_000, 20  # of the sample on which one-vs-all is tried
 KERNEL_ROWS = 8_000
 SCALE_ROWS = 2_000  # on which C's unit and the kernel's width are measured
