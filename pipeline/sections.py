@@ -364,6 +364,9 @@ class RelaxedHierarchy(SplitLearner):
     least_active: float = Field(
         0.4, ge=0, le=1, description="share of its classes that a node must part, or it is a one-vs-all leaf"
     )
+    first_rho: float = Field(
+        0.6, ge=0, allow_inf_nan=False, description="with which colorings grow first, if it is the larger; 0: the paper"
+    )
     leaf_classes: int = Field(4, ge=1, description="nodes of 3 to so many classes are one-vs-all leaves; 1: the paper")
 
 

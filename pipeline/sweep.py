@@ -36,7 +36,7 @@ def expand(values: dict[str, Any], where: str) -> tuple[dict[str, Any], Origins]
             continue
         made: list[Any] = []
         origins[section] = []
-        for place, entry in enumerate(map(_as_sweep, entries)):
+        for place, entry in enumerate(_as_sweep(entry, where) for entry in entries):
             copies = [entry] if not isinstance(entry, dict) else list(_copies(entry, swept, section, where))
             if section == "encode" and isinstance(entry, dict) and copies != [entry]:
                 swept[str(entry.get("name"))] = _combinations(entry, swept, section, where)
@@ -46,11 +46,15 @@ def expand(values: dict[str, Any], where: str) -> tuple[dict[str, Any], Origins]
     return expanded, origins
 
 
-def _as_sweep(entry: Any) -> Any:
-    """A section whose curve is written as a list, as the sweep that it stands for."""
+def _as_sweep(entry: Any, where: str) -> Any:
+    """A section whose curve is written as a list, as the sweep that it stands for. Raises ConfigError."""
     curves = {key: entry[key] for key in CURVES if isinstance(entry.get(key), list)} if isinstance(entry, dict) else {}
     if not curves or not isinstance(own := entry.get("sweep", {}), dict):
         return entry
+    for key, values in curves.items():
+        if not values or len({repr(value) for value in values}) < len(values):
+            what = f"train {entry.get('name', '')!r}: {key} = {values!r}"
+            raise ConfigError(what, where, f"write one number, or several different ones: {key} = [0.3, 0.5]")
     rest = {key: value for key, value in entry.items() if key not in curves}
     name = str(entry.get("name", ""))
     name += "".join(f"-{{{key}}}" for key in curves if f"{{{key}}}" not in name)

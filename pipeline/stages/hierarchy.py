@@ -96,6 +96,7 @@ class HierarchyStage(TrainStage):
         depth = depths(grown, next(iter(grown)))
         facts = model_facts(model, 0.0, 1) | hierarchy_results(self.learner, ground, learnt, depth, classes, settled)
         facts.pop("train_ops_per_row")
+        facts |= {"findings": said} if (said := findings_of(self.learner, learnt, classes)) else {}
         seconds = time.perf_counter() - started
         before = float(work.inputs[svm_step(self.learner)].measured.get("seconds", 0.0))
         return Made(digest, facts, {"seconds": seconds, TRAIN_SECONDS: seconds + before})
@@ -116,6 +117,7 @@ def rule_of(learner: HierarchyLearner) -> Rule:
             continued=learner.leaves == "continued",
             least_active=learner.least_active,
             leaf_classes=learner.leaf_classes,
+            first_rho=learner.first_rho,
         )
     if isinstance(learner, SpectralTree):
         return SpectralRule(learner.levels)
@@ -245,6 +247,15 @@ def family_facts(learner: AnySvm, settled: Settled, classes: Array, rows: int) -
         "n_rows": rows,
         **drawn,
     }
+
+
+def findings_of(learner: HierarchyLearner, learnt: dict[str, Learnt], classes: Array) -> list[str]:
+    """That nothing could be parted: the model is one-vs-rest under another name."""
+    if isinstance(learner, OneVsRest) or len(learnt) > 1 or classes.size < 2:
+        return []
+    text = f"NothingParted: {learner.name}: the {classes.size:,} classes could not be parted: it is one-vs-rest"
+    ways = {"relaxed-hierarchy": "a larger rho or a smaller least_active", "marszalek": "a larger alpha"}
+    return [f"{text}: {ways.get(learner.kind, 'more levels')} may part them"]
 
 
 def record_of(learnt: Learnt, counts: Array) -> dict[str, Any]:

@@ -8,7 +8,7 @@ coloring (`try_coloring`), the best of them on all rows (`finish_coloring`), ran
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,8 @@ from tasks.rows.base import Array
 from tasks.svm.class_rows import NodeRows
 from tasks.svm.classifier import Classifier
 from tasks.svm.solver import BinarySolver
+
+FIRST_HALF_STEPS = 8  # with the larger rho, whose end nobody needs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,7 +98,7 @@ def split_of(ground: Ground, task: NodeTask, classes: Array) -> Split | None:
     """The split of two classes or more by the rule; None where it makes a one-vs-all leaf."""
     rule = ground.rule
     if isinstance(rule, RelaxedRule):
-        if 2 < classes.size <= rule.leaf_classes:
+        if 2 < classes.size <= rule.leaf_classes and not rule.continued:
             return None
         return relaxed_split(ground, rule, classes)
     coloring: Array | None = None
@@ -124,7 +126,7 @@ def solved(ground: Ground, classes: Array, coloring: Array) -> Split:
 def relaxed_split(ground: Ground, rule: RelaxedRule, classes: Array) -> Split | None:
     """Try every initial coloring, finish the best; None where the classes are hard to part."""
     problem, rows = problem_of(ground, rule, classes, rule.search_rows)
-    tries = [alternate(problem, coloring) for coloring in initial_colorings(ground, rule, classes)]
+    tries = [grown(problem, rule, coloring) for coloring in initial_colorings(ground, rule, classes)]
     outcomes = [outcome_of(ground, one) for one in tries]
     best = ranked(outcomes)
     if hard(rule, [outcomes[place] for place in best]):
@@ -148,7 +150,19 @@ def try_coloring(place: int, ground: Ground, classes: Array) -> Outcome:
     """What one of the initial colorings leads to, on the rows of the search."""
     rule = ground.rule
     problem, _ = problem_of(ground, rule, classes, rule.search_rows)
-    return outcome_of(ground, alternate(problem, initial_colorings(ground, rule, classes)[place]))
+    return outcome_of(ground, grown(problem, rule, initial_colorings(ground, rule, classes)[place]))
+
+
+def grown(problem: NodeProblem, rule: RelaxedRule, coloring: Array) -> Tried:
+    """Where an initial coloring leads, by way of where it leads with a larger rho.
+
+    A machine of two classes has few others within a small rho of it, and would stay with these: a poor local optimum.
+    With `first_rho` it gathers all that are on its sides about, and the small one then drops those in doubt.
+    """
+    if rule.first_rho > rule.rho and coloring.size > 2:
+        wide = replace(problem.params, rho=rule.first_rho, half_steps=min(FIRST_HALF_STEPS, rule.half_steps))
+        coloring = alternate(replace(problem, params=wide), coloring).coloring
+    return alternate(problem, coloring)
 
 
 def finish_coloring(coloring: Array, ground: Ground, classes: Array) -> Split:

@@ -32,6 +32,7 @@ class RelaxedRule:
     continued: bool
     least_active: float
     leaf_classes: int
+    first_rho: float
 
     def __post_init__(self) -> None:
         if not (0 < self.rho < np.inf):

@@ -79,12 +79,12 @@ def test_overrides_reach_a_curve_and_each_of_its_models(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("section", "words"),
     [
-        (learner("relaxed-hierarchy", "rho = []"), ["lists of values"]),
+        (learner("relaxed-hierarchy", "rho = []"), ["rho = []", "several different ones"]),
         (learner("relaxed-hierarchy", "rho = [0.5, 0]"), ["line 7: train[0].rho", "greater than 0", "it is 0"]),
         (learner("relaxed-hierarchy", 'rho = [0.5, "much"]'), ["line 7: train[0].rho", "'much'"]),
         (learner("relaxed-hierarchy", "rho = -1"), ["line 7: train[0].rho", "greater than 0"]),
         (learner("relaxed-hierarchy", "rho = inf"), ["line 7: train[0].rho"]),
-        (learner("relaxed-hierarchy", "rho = [0.5, 0.5]"), ["two models are called 'm-0.5'"]),
+        (learner("relaxed-hierarchy", "rho = [0.5, 0.5]"), ["rho = [0.5, 0.5]", "different"]),
         (learner("relaxed-hierarchy", "rhoo = 0.5"), ["line 7: train[0].rhoo", "did you mean 'rho'"]),
         (learner("relaxed-hierarchy", "balence = 3"), ["did you mean 'balance'"]),
         (learner("relaxed-hierarchy", "balance = -1"), ["train[0].balance", "it is -1"]),

@@ -28,6 +28,7 @@ RELAXED = RelaxedRule(
     continued=False,
     least_active=0.4,
     leaf_classes=1,
+    first_rho=0.0,
 )
 
 
