@@ -54,17 +54,15 @@ def kernel_matrix(work: Work, rows: str, found: ClassRows, kernel: Kernel) -> Gr
     with disk_room(str(folder), 0):
         folder.mkdir(parents=True, exist_ok=True)
     store = GramStore(str(folder), found.n_rows, BAND_ROWS)
-    missing = [band for band in range(store.n_bands) if not store.has(band)]
-    if missing:
-        work.pool.map(write_band, missing, store, RowRuns(found), kernel, name="kernel_values")
+    work.pool.map(write_band, range(store.n_bands), store, RowRuns(found), kernel, name="kernel_values")
     return store
 
 
 def check_rows_for(work: Work, rows: str, kind: str) -> None:
-    """Raises NegativeFeature with the source's row when a kernel of histograms meets a value below 0."""
+    """Raises NegativeFeature with the source's row when a kernel of histograms meets a value below 0, of any split."""
     if kind in OF_HISTOGRAMS:
         kernel = Kernel(kind)  # type: ignore[arg-type]
-        work.pool.map(check_block, work.train_blocks(rows), kernel, work.dataset.path, name="check_histograms")
+        work.pool.map(check_block, work.blocks(rows), kernel, work.dataset.path, name="check_histograms")
 
 
 def _shared(work: Work, what: str, rows: str, *more: str) -> Path:

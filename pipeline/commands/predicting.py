@@ -132,7 +132,7 @@ def _check_beam(beam: int, saved: SavedModel, model: Path) -> None:
     if beam < 1:
         raise UsageError(f"--beam {beam}: expected a whole number >= 1", "--beam")
     if not is_tree(saved.model):
-        what = f"--beam has no meaning for a model of kind {saved.model.kind}, which scores every class"
+        what = f"--beam has no meaning for a model of kind {saved.model.kind}, which is not searched"
         raise UsageError(what, f"--beam, {model}", "leave it out")
     if beam > 1 and not saved.model.searchable:
         what = "the margins of this tree's nodes do not compare with one another, so a wider beam would misguide it"

@@ -15,7 +15,7 @@ from pipeline.stages.svm_setup import Settled, svm_step
 from pipeline.stages.svm_size import gram_disk_bytes, kernel_task_bytes, linear_task_bytes, sorted_bytes
 from pipeline.stages.train import TRAIN_SECONDS, TrainStage, check_rows, model_facts, save, saved_bytes
 from pipeline.store import PROGRESS
-from pipeline.svm_files import kernel_matrix, sorted_rows
+from pipeline.svm_files import check_rows_for, kernel_matrix, sorted_rows
 from pipeline.svm_growth import Growth, depths, root_task
 from tasks.calls import write_array
 from tasks.errors import ParamError
@@ -71,6 +71,8 @@ class HierarchyStage(TrainStage):
     def run(self, work: Work) -> Made:
         started = time.perf_counter()
         settled, rows = Settled.of(self.learner, work), sorted_rows(work, self.learner.rows)
+        if self.learner.tested_on != self.learner.rows:
+            check_rows_for(work, self.learner.tested_on, settled.kernel.kind)
         nodes = work.folder / PROGRESS / NODES
         ground = Ground(
             rows=rows,

@@ -25,7 +25,7 @@ from pipeline.stages.hierarchy import (
 from pipeline.stages.svm_setup import Settled, svm_step
 from pipeline.stages.train import TRAIN_SECONDS, TrainStage, check_rows, model_facts, save
 from pipeline.store import PROGRESS, SOLVED
-from pipeline.svm_files import kernel_matrix, sorted_rows
+from pipeline.svm_files import check_rows_for, kernel_matrix, sorted_rows
 from tasks.digest import digest_text
 from tasks.files import disk_room
 from tasks.relaxed.ground import Ground
@@ -77,6 +77,8 @@ class PairsStage(TrainStage):
     def run(self, work: Work) -> Made:
         started = time.perf_counter()
         settled, rows = Settled.of(self.learner, work), sorted_rows(work, self.learner.rows)
+        if self.learner.tested_on != self.learner.rows:
+            check_rows_for(work, self.learner.tested_on, settled.kernel.kind)
         folder = self._folder(work)
         ground = Ground(
             rows=rows,

@@ -54,14 +54,21 @@ def second_eigenvector(affinity: Array) -> Array:
     degrees = affinity.sum(axis=1)
     roots = np.sqrt(degrees)
     scale = np.divide(1.0, roots, out=np.zeros_like(roots), where=roots > 0)
-    matrix = affinity * scale[:, None] * scale[None, :]
-    total = degrees.sum()
-    if total > 0:
-        matrix -= 2.0 * np.outer(roots, roots) / total
+    matrix = matrix_of(affinity, roots, scale, total := degrees.sum())
     last = len(affinity) - 1
     vectors: Array = eigh(matrix, subset_by_index=[last, last], overwrite_a=True, check_finite=False)[1]
+    if not vectors.size:  # of many equal eigenvalues LAPACK may find none of the one asked for
+        vectors = eigh(matrix_of(affinity, roots, scale, total), check_finite=False)[1][:, -1:]
     line: Array = scale * vectors[:, 0]
     return -line if line[np.abs(line).argmax()] < 0 else line
+
+
+def matrix_of(affinity: Array, roots: Array, scale: Array, total: float) -> Array:
+    """D^-1/2 W D^-1/2 with its eigenvalue 1 moved to -1; roots D^1/2, scale its inverse, total the sum of D."""
+    matrix = affinity * scale[:, None] * scale[None, :]
+    if total > 0:
+        matrix -= 2.0 * np.outer(roots, roots) / total
+    return matrix
 
 
 def _least_cut(affinity: Array, line: Array) -> int:

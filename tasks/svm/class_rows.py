@@ -6,6 +6,7 @@ files of some consecutive classes each, in the body of the store they come from.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from tasks.calls import write_array
+from tasks.digest import digest_arrays
 from tasks.features.errors import numbered
 from tasks.files import beside
 from tasks.fit.targets import TRAIN
@@ -32,6 +34,7 @@ from tasks.rows import Csr, Dense, OneHot, PqCodes, Rows
 from tasks.rows.base import Array
 from tasks.svm.kernels import Kernel
 from tasks.trees.gather import gather
+from tasks.trees.place import write_whole
 
 SHELF_BYTES = 64 << 20
 PARTS = {"dense": ("values",), "pq": ("codes",), "onehot": ("codes",), "csr": ("data", "indices", "indptr")}
@@ -112,18 +115,21 @@ def shelves_of(counts: Array, row_bytes: float) -> tuple[Shelf, ...]:
 
 
 def check_block(block: Block, kernel: Kernel, dataset: str) -> int:
-    """Rows of a block, if a kernel can take its training rows. Raises NegativeFeature with the source's row."""
-    wanted = np.flatnonzero(read_split(dataset, block.start, block.stop) == TRAIN)
-    with numbered(lambda: read_row_ids(dataset, block.start, block.stop)[wanted]):
-        kernel.check(read_rows(block).take(wanted), block.store)
+    """Rows of a block, if a kernel can take them. Raises NegativeFeature with the source's row."""
+    with numbered(lambda: read_row_ids(dataset, block.start, block.stop)):
+        kernel.check(read_rows(block), block.store)
     return block.n_rows
 
 
 def sort_shelf(shelf: Shelf, rows: ClassRows) -> int:
-    """Write one shelf, whole or not at all; one that is there is left alone. Returns its rows. Raises DiskFull."""
+    """Write one shelf, whole or not at all; one that is there as it was written is left alone.
+
+    Returns its rows. Raises DiskFull.
+    """
     done = Path(rows.folder) / f"shelf-{shelf.index:05d}.done"
-    if done.exists():
-        return shelf.n_rows
+    with contextlib.suppress(OSError, ValueError):
+        if done.read_text("ascii") == shelf_digest(rows, shelf):
+            return shelf.n_rows
     blocks = blocks_of(rows.store)
     found = [_members(rows.dataset, place, block, shelf) for place, block in enumerate(blocks)]
     block, offset, label = np.concatenate([np.zeros((0, 3), np.int64), *found]).T
@@ -131,8 +137,14 @@ def sort_shelf(shelf: Shelf, rows: ClassRows) -> int:
     body = gather(list(blocks), block, offset).take(order)
     for part in PARTS[body.body]:
         _write(_file(rows, shelf, part), getattr(body, part))
-    done.touch()
+    write_whole(done, shelf_digest(rows, shelf).encode())
     return shelf.n_rows
+
+
+def shelf_digest(rows: ClassRows, shelf: Shelf) -> str:
+    """Of what a shelf's files hold. Raises OSError and ValueError where they are missing or cut short."""
+    parts = PARTS[facts_of(rows.store).body]
+    return digest_arrays(*(np.load(_file(rows, shelf, part), allow_pickle=False) for part in parts))
 
 
 def _members(dataset: str, place: int, block: Block, shelf: Shelf) -> Array:

@@ -10,11 +10,13 @@ from typing import Protocol
 import numpy as np
 
 from tasks.calls import write_array
+from tasks.digest import digest_arrays
 from tasks.errors import ArtefactError, ParamError
 from tasks.files import beside
 from tasks.rows import Rows
 from tasks.rows.base import Array
 from tasks.svm.kernels import Kernel
+from tasks.trees.place import write_whole
 
 COLUMNS_AT_ONCE = 2048  # rows held beside a band
 
@@ -66,12 +68,11 @@ class GramStore:
         return band * self.band_rows, min((band + 1) * self.band_rows, self.n_rows)
 
     def has(self, band: int) -> bool:
-        """Whether a band is there whole."""
+        """Whether a band is there as it was written: all of it is read."""
         try:
-            self.open(band)
-        except GramDamaged:
+            return self.path(band).with_suffix(".digest").read_text("ascii") == digest_arrays(self.open(band))
+        except (GramDamaged, OSError, ValueError):
             return False
-        return True
 
     def open(self, band: int) -> Array:
         """The kernel values of a band, memory-mapped. Raises GramDamaged."""
@@ -101,7 +102,7 @@ def band_bytes(n_rows: int, band_rows: int, n_features: int) -> int:
 
 
 def write_band(band: int, store: GramStore, rows: RowSource, kernel: Kernel) -> int:
-    """Make one band, unless it is there whole. Returns the kernel values computed.
+    """Make one band, unless it is there as it was written. Returns the kernel values computed.
 
     Two writers of one band write the same bytes, each under a name of its own that is then renamed.
     Raises DiskFull.
@@ -118,6 +119,7 @@ def write_band(band: int, store: GramStore, rows: RowSource, kernel: Kernel) -> 
     spare = beside(path)
     write_array(spare, values)
     os.replace(spare, path)
+    write_whole(path.with_suffix(".digest"), digest_arrays(values).encode())
     return values.size
 
 

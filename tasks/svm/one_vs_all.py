@@ -19,6 +19,7 @@ from tasks.seeds import stream
 from tasks.svm.dense_one_vs_all import DenseAscent
 from tasks.svm.sparse_one_vs_all import SparseAscent
 
+FAR, FEW_ROWS = 1e3, 100  # |mean|^2 of rows far from zero, at least, by their mean squared distance from it; of more rows than
 SWEEPS = 32  # at most, at the full cost, of many rows
 TURNS = 2**15  # of rows, which few of them may take whatever is won: narrow rows of a high cost are slow, but soon done
 LOW, RISE, STAGE = 1.0, 4.0, 2  # costs begin where C unit^2 is at most LOW, and rise by so much every so many sweeps
@@ -65,9 +66,9 @@ def one_vs_all(
         raise ParamError("C", cost, "a finite number above 0", "hinges cost something")
     if outputs.start % ABREAST or (outputs.stop % ABREAST and outputs.stop != n_labels):
         raise ParamError("outputs", outputs, f"multiples of {ABREAST}", "so many outputs are fitted abreast")
-    unit = float(np.sqrt(rows.squared_norms().mean())) if rows.n_rows else 0.0
+    held, mean = centred(rows)
+    unit = float(np.sqrt(held.squared_norms().mean())) if rows.n_rows else 0.0
     unit, labels = unit if unit > 0 else 1.0, np.asarray(labels, np.int32)
-    held = rows if isinstance(rows, Csr) else Dense(np.ascontiguousarray(rows.values, np.float32))
     weights = np.zeros((rows.n_features, len(outputs)), np.float32)
     bias, seed = np.zeros(len(outputs), np.float32), int(rng.integers(2**63))
     for start in range(outputs.start, outputs.stop, ABREAST):  # which bounds the duals held
@@ -75,9 +76,29 @@ def one_vs_all(
         own = np.where((labels >= start) & (labels < stop), labels - np.int32(start), np.int32(-1))
         part, sweeps = slice(start - outputs.start, stop - outputs.start), stream(seed, "sweeps")
         weights[:, part], bias[part] = Group(held, own, stop - start, cost, unit).fit(sweeps)
+    if mean is not None:
+        bias -= (mean.astype(np.float64) @ weights).astype(np.float32)
     if not (np.isfinite(weights).all() and np.isfinite(bias).all()):
         raise Diverged("weights of one-vs-all classifiers are not finite", "one-vs-all", "scale the rows, or lower C")
     return weights, bias
+
+
+def centred(rows: Dense | Csr) -> tuple[Dense | Csr, Array | None]:
+    """Dense float32 rows far from zero without their mean, and the mean (n_features,); others as they are, and None.
+
+    Far from zero all rows point one way, and an ascent would spend its sweeps on that. The bias takes the mean up.
+    """
+    if isinstance(rows, Csr):
+        return rows, None
+    values = np.ascontiguousarray(rows.values, np.float32)
+    if rows.n_rows <= FEW_ROWS:  # which have all the sweeps that they need
+        return Dense(values), None
+    mean = values.mean(axis=0, dtype=np.float64)
+    length = float(mean @ mean)
+    if float(Dense(values).squared_norms().mean()) > (1.0 + 1.0 / FAR) * length:
+        return Dense(values), None
+    mean = mean.astype(np.float32)
+    return Dense(values - mean), mean
 
 
 class Group:

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tasks.rows import Csr, Dense
 from tasks.rows.base import Array
 from tasks.seeds import stream
 from tasks.svm.class_rows import ClassRows, NodeRows
 from tasks.svm.gram import GramStore, read_columns, read_square
 from tasks.svm.kernels import Kernel, mean_distance
 from tasks.svm.least_squares import held_out_scores
-from tasks.svm.one_vs_all import one_vs_all
+from tasks.svm.one_vs_all import centred, one_vs_all
 
 FOLDS = 2
 
@@ -97,6 +98,11 @@ def try_classes(trial: Trial, judges: Judges, starts: Array, classes: Array) -> 
     )
 
 
+def scale_of(rows: Dense | Csr, kernel: Kernel) -> float:
+    """Mean k(x, x); of dense rows far from zero mean |x - mean|^2, since biases are free."""
+    return float(kernel.diagonal(centred(rows)[0] if kernel.kind == "linear" else rows).mean())
+
+
 def sample_scale(judges: Judges, starts: Array, kernel: Kernel, width: float | None = None) -> tuple[float, float]:
     """(mean k(x, x), width or mean distance of two rows or 1.0) of a sample: the unit of C, the width of a kernel.
 
@@ -105,4 +111,4 @@ def sample_scale(judges: Judges, starts: Array, kernel: Kernel, width: float | N
     counts = np.diff(starts)
     rows = NodeRows.of(np.asarray(starts), np.flatnonzero(counts).astype(np.int32), judges.most)
     held = judges.rows.take(rows.numbers)
-    return float(kernel.diagonal(held).mean()), width or mean_distance(kernel.kind, held)
+    return scale_of(held, kernel), width or mean_distance(kernel.kind, held)

@@ -137,3 +137,8 @@ def test_classes_take_the_side_of_most_rows(seed: int, n: int, n_classes: int) -
     colors = vote(sides, classes, n_classes)
     assert colors.dtype == np.int8
     np.testing.assert_array_equal(colors, naive.majority(sides, classes, n_classes))
+
+
+@pytest.mark.parametrize("n", [50, 112, 500])
+def test_rows_that_have_nothing_in_common_are_cut_all_the_same(n: int) -> None:
+    assert set(normalized_cut(np.eye(n)).tolist()) == {-1, 1}

@@ -260,3 +260,17 @@ def test_rows_that_are_no_numbers_are_told(sparse: bool) -> None:
     values[4, 1] = np.nan
     with pytest.raises(Diverged):
         one_vs_all(csr_of(values) if sparse else Dense(values), labels, 2, 1.0, rng(0))
+
+
+@pytest.mark.parametrize("offset", [1e2, 1e4])
+@pytest.mark.parametrize("columns", [1, 6])
+def test_rows_far_from_zero_are_told_apart_as_well(offset: float, columns: int) -> None:
+    values, labels = problem(6, 600, 8, 6, apart=4.0)
+    near = one_vs_all(Dense(values), labels, 6, 1.0, rng(0))
+    moved = values.copy()
+    moved[:, :columns] += np.float32(offset)
+    weights, bias = one_vs_all(Dense(moved), labels, 6, 1.0, rng(0))
+    right = [
+        ((rows @ w + b).argmax(axis=1) == labels).mean() for rows, w, b in ((values, *near), (moved, weights, bias))
+    ]
+    assert right[1] >= right[0] - 0.02
