@@ -19,7 +19,8 @@ from tasks.seeds import stream
 from tasks.svm.dense_one_vs_all import DenseAscent
 from tasks.svm.sparse_one_vs_all import SparseAscent
 
-FAR, FEW_ROWS = 1e3, 100  # |mean|^2 of rows far from zero, at least, by their mean squared distance from it; of more rows than
+FAR = 1e3  # |mean|^2 of rows far from zero, at least, in units of their mean squared distance from it
+FEW_ROWS = 100  # which have all the sweeps that they need, wherever they are
 SWEEPS = 32  # at most, at the full cost, of many rows
 TURNS = 2**15  # of rows, which few of them may take whatever is won: narrow rows of a high cost are slow, but soon done
 LOW, RISE, STAGE = 1.0, 4.0, 2  # costs begin where C unit^2 is at most LOW, and rise by so much every so many sweeps
@@ -91,7 +92,7 @@ def centred(rows: Dense | Csr) -> tuple[Dense | Csr, Array | None]:
     if isinstance(rows, Csr):
         return rows, None
     values = np.ascontiguousarray(rows.values, np.float32)
-    if rows.n_rows <= FEW_ROWS:  # which have all the sweeps that they need
+    if rows.n_rows <= FEW_ROWS:
         return Dense(values), None
     mean = values.mean(axis=0, dtype=np.float64)
     length = float(mean @ mean)
