@@ -14,18 +14,13 @@ from typing import Any, TypeGuard
 from pydantic import Field, ValidationError, model_validator
 
 from pipeline.config_errors import ConfigError, findings_of
+from pipeline.encodings import AdditiveMap, AnyEncoding, CodesEncoding, Dwta, PcaEncoding, PqEncoding, Wta
 from pipeline.overrides import Origins, apply_overrides, refuse_swept, split_overrides
+from pipeline.section import OWN_ROWS, Encoding, Learner, Name, Section
 from pipeline.sections import (
-    OWN_ROWS,
-    AdditiveMap,
-    AnyEncoding,
     AnySvm,
     BengioTree,
-    CodesEncoding,
-    DagSvm,
     DataSection,
-    Dwta,
-    Encoding,
     EvaluateSection,
     FlatHash,
     HashLearner,
@@ -33,30 +28,27 @@ from pipeline.sections import (
     HieSvm,
     KMeansTree,
     LabelTree,
-    Learner,
-    MarszalekTree,
     MultiSvm,
-    Name,
-    OneVsOne,
     OneVsRest,
-    PcaEncoding,
-    PqEncoding,
     PredictSection,
-    RelaxedHierarchy,
     ReportSection,
     RetrieveSection,
-    Section,
     SgdLearner,
-    SpectralTree,
-    SplitLearner,
-    SvmKeys,
-    SvmLearner,
     TaxonomyLearner,
     TraceNorm,
     Training,
     TreeLearner,
     TreeSvm,
-    Wta,
+)
+from pipeline.svm_sections import (
+    DagSvm,
+    MarszalekTree,
+    OneVsOne,
+    RelaxedHierarchy,
+    SpectralTree,
+    SplitLearner,
+    SvmKeys,
+    SvmLearner,
 )
 from pipeline.sweep import expand
 

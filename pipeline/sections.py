@@ -2,135 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
-Sweep = Annotated[  # taken apart before the config is validated (pipeline/sweep.py)
-    dict[str, list[int | float | str | bool]] | None,
-    Field(exclude=True, description='one for each value: `sweep = { bits = [12, 14] }` with `name = "h-{bits}"`'),
-]
-MOST_COMPONENTS = 64  # unless a number is given
-DEEPEST = 64  # splits of a tree: more than any number of classes needs
+from pipeline.encodings import AdditiveMap, Dwta, PcaEncoding, PqEncoding, Wta
+from pipeline.section import Learner, Name, Section, Sweep
+from pipeline.svm_sections import (
+    DEEPEST,
+    DagSvm,
+    KernelName,
+    MarszalekTree,
+    OneVsOne,
+    RelaxedHierarchy,
+    SpectralTree,
+    SvmKeys,
+)
+
 AUTO_STEPS = 14  # values of lambda1 on a path whose length is not given
-OWN_ROWS = "x"  # the dataset's own rows
-
-
-class Section(BaseModel):
-    """Unknown keys refused, no silent conversions, frozen."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, validate_default=True)
 
 
 class DataSection(Section):
     """Which dataset."""
 
     path: str = Field(description="the dataset store, relative to the config file")
-
-
-class Encoding(Section):
-    """What every encoding is told."""
-
-    keeps_columns: ClassVar[bool] = False  # whether its rows stand for those that it reads, column by column
-    no_histograms: ClassVar[str] = ""  # why an additive kernel of its rows is none, where it is so
-
-    name: Name = Field(description="what learners call it in `rows` and `test_rows`")
-    sweep: Sweep = None
-    rows: str = Field(OWN_ROWS, description='what is encoded: "x" or an earlier encoding')
-
-
-class PqEncoding(Encoding):
-    """Product quantisation: one byte per sub-vector (Harchaoui et al., section 4)."""
-
-    keeps_columns: ClassVar[bool] = True
-
-    kind: Literal["pq"]
-    subquantizers: int | None = Field(None, ge=1, description="codes per row; default: one per 8 features or so")
-    bits: int = Field(8, ge=1, le=8, description="2^bits centroids per codebook")
-    iterations: int = Field(15, ge=1, description="Lloyd rounds")
-    sample: int = Field(16384, ge=2, description="rows on which the codebooks are trained")
-
-
-class PcaEncoding(Encoding):
-    """Principal components of the training rows: dense rows of fewer columns."""
-
-    no_histograms: ClassVar[str] = "components are negative as often as not"
-
-    kind: Literal["pca"]
-    components: int | None = Field(
-        None, ge=1, description="columns that are left; default: 64, or as many as there are features or training rows"
-    )
-
-    def kept(self, n_features: int, n_rows: int) -> int:
-        """Components of rows of so many features, learnt from so many rows."""
-        return self.components or max(1, min(MOST_COMPONENTS, n_features, n_rows))
-
-
-class CodesEncoding(Encoding):
-    """Keys of winner-take-all codes (Chen & Shrivastava): small whole numbers, to learners one-hot rows."""
-
-    no_histograms: ClassVar[str] = "of rows of 0 and 1 it is the inner product: learn from the codes themselves"
-
-    hashes: int = Field(1000, ge=1, description="codes per row")
-    window: int = Field(4, ge=1, description="features that a hash compares (K)")
-    seed: int | None = Field(None, ge=0, description="of the permutations; default: the run's")
-
-
-class Wta(CodesEncoding):
-    """Winner-take-all hashing: which of K features is largest."""
-
-    kind: Literal["wta"]
-    empty: Literal["none", "first"] = Field(
-        "none", description='a sample of zeros has no code, or code 0 as in the paper ("first")'
-    )
-
-
-class Dwta(CodesEncoding):
-    """Densified winner-take-all hashing: an empty sample borrows the code of the next one that is not."""
-
-    kind: Literal["dwta"]
-    shift: int | None = Field(
-        None, ge=1, description="a borrowed code grows by this for each step (C); default: `window`"
-    )
-    range: int | None = Field(
-        None, ge=0, description="codes are taken modulo this (R); default: 16 times `window`; 0: they are not"
-    )
-
-    @property
-    def modulus(self) -> int | None:
-        """R, or None for codes that are kept whole."""
-        return 16 * self.window if self.range is None else self.range or None
-
-
-class AdditiveMap(Encoding):
-    """Feature map of an additive kernel, chi2 or histogram intersection (Vedaldi & Zisserman): 2n + 1 columns each."""
-
-    no_histograms: ClassVar[str] = "mapped rows hold negative values"
-
-    kind: Literal["chi2-map", "hi-map"]
-    samples: int = Field(1, ge=1, le=100, description="frequencies (n): a column becomes 2n + 1")
-    period: float | None = Field(
-        None, gt=0, le=1000, description="of the approximated kernel along log y - log x; default: the paper's for n"
-    )
-
-
-AnyEncoding = Annotated[PqEncoding | PcaEncoding | Wta | Dwta | AdditiveMap, Field(discriminator="kind")]
-
-
-class Learner(Section):
-    """What every learner is told."""
-
-    name: Name = Field(description="the model's folder and its name in the report")
-    sweep: Sweep = None
-    rows: str = Field(OWN_ROWS, description='what it learns from: "x" or an encoding')
-    test_rows: str | None = Field(
-        None, description="what it is tested on, and validation rows are of; default: as `rows`"
-    )
-
-    @property
-    def tested_on(self) -> str:
-        return self.test_rows or self.rows
 
 
 class SgdLearner(Learner):
@@ -143,33 +38,6 @@ class SgdLearner(Learner):
     step: float | Literal["auto"] = Field("auto", description="a number is a constant step")
     least_rows: int = Field(120_000, ge=1, description="rows met in a fit at least, by more passes over few rows")
     batch: int = Field(16, ge=1, description="rows per step")
-
-
-KernelName = Literal["linear", "rbf", "histogram-intersection", "chi2"]
-
-
-class SvmKeys(Section):
-    """Keys of support vector machines, whatever is made of them."""
-
-    C: float | None = Field(
-        None, gt=0, allow_inf_nan=False, description="weight of the hinges; default: chosen by cross-validation"
-    )
-    width: float | None = Field(
-        None,
-        gt=0,
-        allow_inf_nan=False,
-        description="of rbf and chi2, exp(-distance / width); default: mean distance of training rows",
-    )
-    classes: int | None = Field(
-        None, ge=2, description="learn and test so many classes only, drawn at random; default: all"
-    )
-    draw: int = Field(0, ge=0, description="which draw of them")
-
-
-class SvmLearner(Learner, SvmKeys):
-    """Keys of every learner made of support vector machines (Gao & Koller and the rivals there)."""
-
-    kernel: KernelName = Field("linear", description="of the support vector machines")
 
 
 class OneVsRest(SgdLearner, SvmKeys):
@@ -312,80 +180,6 @@ class KMeansTree(TreeLearner):
         description="children that rank best for a training row and learn from it too; default: 3, or 2 of sparse rows",
     )
     trees: int = Field(1, ge=1, le=100, description="with other clusters each; their probabilities are averaged")
-
-
-class OneVsOne(SvmLearner):
-    """A support vector machine for every pair of classes; the class with most votes wins (Max Wins)."""
-
-    kind: Literal["ovo"]
-
-
-class DagSvm(SvmLearner):
-    """The machines of `ovo`, asked one after another: each drops a class (Platt et al.)."""
-
-    kind: Literal["dag-svm"]
-
-
-class SplitLearner(SvmLearner):
-    """Keys of the hierarchies of two-sided classifiers."""
-
-    rows_per_node: int | None = Field(
-        None,
-        ge=2,
-        description="training rows of a node at most, of its classes alike; default: 100,000, of kernels 10,000",
-    )
-
-
-class RelaxedHierarchy(SplitLearner):
-    """Hierarchy whose nodes ignore confusing classes, colored and learnt together (Gao & Koller)."""
-
-    kind: Literal["relaxed-hierarchy"]
-    rho: float = Field(
-        0.5,
-        gt=0,
-        allow_inf_nan=False,
-        description="classes of a larger mean hinge are ignored: more is faster, less is more often right; or a list",
-    )
-    balance: int = Field(10, ge=0, description="how far the numbers of positive and negative classes may differ (B)")
-    initialisation: Literal["bottom-up", "top-down", "both"] = Field(
-        "bottom-up", description="pairs of classes that one-vs-rest confuses least; normalised cut of the rows"
-    )
-    samples: int = Field(
-        30, ge=1, description="pairs of classes tried, bottom-up; at most as many as a node has classes"
-    )
-    finalists: int = Field(3, ge=1, description="colorings that are solved on all rows of a large node, the best ones")
-    search_rows: int | None = Field(
-        None, ge=2, description="rows on which all are tried first; default: 4,000, of kernels 2,000"
-    )
-    half_steps: int = Field(24, ge=2, description="classifier and coloring in turn, at most")
-    leaves: Literal["one-vs-all", "continued"] = Field(
-        "one-vs-all", description="classes that are hard to part; continued: part them nevertheless"
-    )
-    least_active: float = Field(
-        0.4, ge=0, le=1, description="share of its classes that a node must part, or it is a one-vs-all leaf"
-    )
-    first_rho: float = Field(
-        0.6, ge=0, allow_inf_nan=False, description="with which colorings grow first, if it is the larger; 0: the paper"
-    )
-    leaf_classes: int = Field(4, ge=1, description="nodes of 3 to so many classes are one-vs-all leaves; 1: the paper")
-
-
-class SpectralTree(SplitLearner):
-    """Binary tree by spectral clustering of one-vs-rest's confusion (Griffin & Perona), one-vs-rest at its leaves."""
-
-    kind: Literal["spectral-tree"]
-    levels: int = Field(3, ge=1, le=DEEPEST, description="splits from the root to the one-vs-rest leaves; or a list")
-
-
-class MarszalekTree(SplitLearner):
-    """Relaxed tree by normalised cuts of rows, classes cut through on both sides (Marszalek & Schmid)."""
-
-    kind: Literal["marszalek"]
-    alpha: float = Field(
-        0.5, gt=0, le=1, description="a class with less than alpha / 2 of its rows on a side is not there; or a list"
-    )
-    cut_rows: int = Field(1000, ge=2, description="rows whose kernel matrix is cut")
-    least_active: float = Field(0.4, ge=0, le=1, description="as of `relaxed-hierarchy`")
 
 
 AnySvm = OneVsRest | OneVsOne | DagSvm | RelaxedHierarchy | SpectralTree | MarszalekTree

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -70,24 +71,8 @@ class HierarchyStage(TrainStage):
 
     def run(self, work: Work) -> Made:
         started = time.perf_counter()
-        settled, rows = Settled.of(self.learner, work), sorted_rows(work, self.learner.rows)
-        if self.learner.tested_on != self.learner.rows:
-            check_rows_for(work, self.learner.tested_on, settled.kernel.kind)
-        nodes = work.folder / PROGRESS / NODES
-        ground = Ground(
-            rows=rows,
-            gram=kernel_matrix(work, self.learner.rows, rows, settled.kernel),
-            confused=settled.confused,
-            nodes=str(nodes),
-            kernel=settled.kernel,
-            cost=settled.cost,
-            rule=rule_of(self.learner),
-            seed=work.seed,
-            name=self.learner.kind,
-            most_rows=most_rows(self.learner),
-        )
-        with disk_room(str(nodes), 0):
-            nodes.mkdir(parents=True, exist_ok=True)
+        settled, nodes = Settled.of(self.learner, work), work.folder / PROGRESS / NODES
+        ground = ground_of(self.learner, work, nodes, rule_of(self.learner), self.learner.kind)
         classes = drawn_classes(self.learner, ground.starts(), work.seed)
         write_array(nodes / ROOT, classes)
         large = LARGE_NODE if ground.linear else KERNEL_SEARCH_ROWS
@@ -99,9 +84,35 @@ class HierarchyStage(TrainStage):
         facts = model_facts(model, 0.0, 1) | hierarchy_results(self.learner, ground, learnt, depth, classes, settled)
         facts.pop("train_ops_per_row")
         facts |= {"findings": said} if (said := findings_of(self.learner, learnt, classes)) else {}
-        seconds = time.perf_counter() - started
-        before = float(work.inputs[svm_step(self.learner)].measured.get("seconds", 0.0))
-        return Made(digest, facts, {"seconds": seconds, TRAIN_SECONDS: seconds + before})
+        return Made(digest, facts, measured_since(started, self.learner, work))
+
+
+def ground_of(learner: AnySvm, work: Work, folder: Path, rule: Rule, name: str) -> Ground:
+    """Where a learner's classifiers are made, kept in `folder`. Raises NegativeFeature, DiskFull."""
+    settled, rows = Settled.of(learner, work), sorted_rows(work, learner.rows)
+    if learner.tested_on != learner.rows:
+        check_rows_for(work, learner.tested_on, settled.kernel.kind)
+    with disk_room(str(folder), 0):
+        folder.mkdir(parents=True, exist_ok=True)
+    return Ground(
+        rows=rows,
+        gram=kernel_matrix(work, learner.rows, rows, settled.kernel),
+        confused=settled.confused,
+        nodes=str(folder),
+        kernel=settled.kernel,
+        cost=settled.cost,
+        rule=rule,
+        seed=work.seed,
+        name=name,
+        most_rows=most_rows(learner),
+    )
+
+
+def measured_since(started: float, learner: AnySvm, work: Work) -> dict[str, float]:
+    """Seconds of a training, alone and with what was settled before it."""
+    seconds = time.perf_counter() - started
+    before = float(work.inputs[svm_step(learner)].measured.get("seconds", 0.0))
+    return {"seconds": seconds, TRAIN_SECONDS: seconds + before}
 
 
 def rule_of(learner: HierarchyLearner) -> Rule:

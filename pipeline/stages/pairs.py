@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,18 +17,17 @@ from pipeline.stages.hierarchy import (
     check_drawn,
     drawn_classes,
     family_facts,
+    ground_of,
     made_of,
+    measured_since,
     model_bytes,
-    most_rows,
     rows_taker,
     svm_estimate,
 )
 from pipeline.stages.svm_setup import Settled, svm_step
-from pipeline.stages.train import TRAIN_SECONDS, TrainStage, check_rows, model_facts, save
+from pipeline.stages.train import TrainStage, check_rows, model_facts, save
 from pipeline.store import PROGRESS, SOLVED
-from pipeline.svm_files import check_rows_for, kernel_matrix, sorted_rows
 from tasks.digest import digest_text
-from tasks.files import disk_room
 from tasks.relaxed.ground import Ground
 from tasks.relaxed.pair_tasks import PairRun, learn_pairs, pair_runs, read_pairs
 from tasks.relaxed.pairs import PairModel
@@ -76,24 +76,8 @@ class PairsStage(TrainStage):
 
     def run(self, work: Work) -> Made:
         started = time.perf_counter()
-        settled, rows = Settled.of(self.learner, work), sorted_rows(work, self.learner.rows)
-        if self.learner.tested_on != self.learner.rows:
-            check_rows_for(work, self.learner.tested_on, settled.kernel.kind)
-        folder = self._folder(work)
-        ground = Ground(
-            rows=rows,
-            gram=kernel_matrix(work, self.learner.rows, rows, settled.kernel),
-            confused=settled.confused,
-            nodes=str(folder),
-            kernel=settled.kernel,
-            cost=settled.cost,
-            rule=AllRule(),
-            seed=work.seed,
-            name="pairs",
-            most_rows=most_rows(self.learner),
-        )
-        with disk_room(str(folder), 0):
-            folder.mkdir(parents=True, exist_ok=True)
+        settled = Settled.of(self.learner, work)
+        ground = ground_of(self.learner, work, self._folder(work), AllRule(), "pairs")
         starts = ground.starts()
         classes = drawn_classes(self.learner, starts, work.seed)
         runs = pair_runs(classes.size, PAIRS_A_TASK)
@@ -106,17 +90,15 @@ class PairsStage(TrainStage):
             work.dataset.n_classes,
             made_of(self.learner, ground),
             None if ground.linear else settled.kernel,
-            rows_taker(rows),
+            rows_taker(ground.rows),
         )
         digest = save(self, work, model, {"C": settled.cost})
         facts = model_facts(model, 0.0, 1) | {"C": settled.cost}
         facts.pop("train_ops_per_row")
         facts["hierarchy"] = family_facts(self.learner, settled, classes, int(np.diff(starts)[classes].sum()))
-        seconds = time.perf_counter() - started
-        before = float(work.inputs[svm_step(self.learner)].measured.get("seconds", 0.0))
-        return Made(digest, facts, {"seconds": seconds, TRAIN_SECONDS: seconds + before})
+        return Made(digest, facts, measured_since(started, self.learner, work))
 
-    def _folder(self, work: Work) -> Any:
+    def _folder(self, work: Work) -> Path:
         """Of the step, or what twins share until the run has finished."""
         if not self.twins:
             return work.folder / PROGRESS / NODES

@@ -14,7 +14,7 @@ from tasks.models.slices import slices
 from tasks.relaxed.hierarchy_checks import check_hierarchy
 from tasks.relaxed.walk import Answers, walk
 from tasks.rows.base import Array, Rows
-from tasks.svm.bank import Bank, load_bank
+from tasks.svm.bank import Bank, OfBank, load_bank
 from tasks.svm.bank_checks import named
 
 NONE = -1  # no child, no classifier
@@ -35,7 +35,7 @@ WALK = (
 
 
 @dataclass(frozen=True, eq=False)
-class Hierarchy:
+class Hierarchy(OfBank):
     """A directed acyclic graph of nodes, whose ids are such that children come after their parents; the root is 0.
 
     negative, positive  (n_nodes,) int32: the children of a split, -1 of a leaf
@@ -64,20 +64,6 @@ class Hierarchy:
     @property
     def n_nodes(self) -> int:
         return int(self.negative.size)
-
-    @property
-    def n_features(self) -> int:
-        return self.bank.n_features
-
-    @property
-    def is_kernel(self) -> bool:
-        """Whether a row costs kernel values, and not classifiers."""
-        return self.bank.is_kernel
-
-    @property
-    def n_support(self) -> int:
-        """Support vectors of all classifiers together; 0 where they are linear."""
-        return self.bank.n_support
 
     @cached_property
     def is_split(self) -> Array:

@@ -15,7 +15,7 @@ from tasks.models.slices import slices
 from tasks.models.topk import NO_CLASS, top_classes
 from tasks.rows import Rows
 from tasks.rows.base import Array
-from tasks.svm.bank import Bank, Session, bank_of, load_bank
+from tasks.svm.bank import Bank, OfBank, Session, bank_of, load_bank
 from tasks.svm.bank_checks import named
 from tasks.svm.classifier import Classifier
 from tasks.svm.kernels import Kernel
@@ -32,7 +32,7 @@ DEFINITIONS = {
 
 
 @dataclass(frozen=True, eq=False)
-class PairModel:
+class PairModel(OfBank):
     """A classifier for each pair of L classes.
 
     classes  (L,) int32, ascending: those that are told apart
@@ -45,20 +45,6 @@ class PairModel:
     n_classes: int
     kind: str
     facts: Mapping[str, Any]
-
-    @property
-    def n_features(self) -> int:
-        return self.bank.n_features
-
-    @property
-    def is_kernel(self) -> bool:
-        """Whether a row costs kernel values, and not classifiers."""
-        return self.bank.is_kernel
-
-    @property
-    def n_support(self) -> int:
-        """Support vectors of all classifiers together; 0 where they are linear."""
-        return self.bank.n_support
 
     @property
     def classifiers_per_row(self) -> int:

@@ -76,6 +76,26 @@ class Bank(Protocol):
     def tensors(self) -> dict[str, Array]: ...
 
 
+class OfBank:
+    """What a model has of its bank."""
+
+    bank: Bank
+
+    @property
+    def n_features(self) -> int:
+        return self.bank.n_features
+
+    @property
+    def is_kernel(self) -> bool:
+        """Whether a row costs kernel values, and not classifiers."""
+        return self.bank.is_kernel
+
+    @property
+    def n_support(self) -> int:
+        """Support vectors of all classifiers together; 0 where they are linear."""
+        return self.bank.n_support
+
+
 def load_bank(header: Mapping[str, Any], tensors: Mapping[str, Array], n_features: int) -> Bank:
     """The bank that its header and tensors describe. Raises ModelFormat when they do not fit."""
     forms: tuple[type[LinearBank] | type[ActiveBank] | type[KernelBank], ...] = (LinearBank, ActiveBank, KernelBank)
