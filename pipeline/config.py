@@ -41,6 +41,7 @@ from pipeline.sections import (
     TreeSvm,
 )
 from pipeline.svm_sections import (
+    OF_HISTOGRAMS,
     DagSvm,
     MarszalekTree,
     OneVsOne,
@@ -128,6 +129,7 @@ class RunConfig(Section):
     def _disagreements(self) -> Iterator[str]:
         columns = {OWN_ROWS: OWN_ROWS}  # rows name -> the rows whose columns it has
         no_histograms: dict[str, str] = {}  # rows name -> why they are none
+        negative: dict[str, str] = {}  # rows name -> why values below 0 are among them
         for encoding in self.encode:
             if encoding.rows not in columns:
                 yield f"encode {encoding.name!r} reads rows {encoding.rows!r}: expected one of {sorted(columns)}"
@@ -138,9 +140,11 @@ class RunConfig(Section):
                 yield f"encode {encoding.name!r} is of a kernel of histograms, rows {encoding.rows!r} are none: {why}"
             kept = encoding.keeps_columns
             no_histograms[encoding.name] = why if kept else encoding.no_histograms
+            negative[encoding.name] = negative.get(encoding.rows, "") if kept else _why_negative(encoding)
             columns[encoding.name] = columns.get(encoding.rows, encoding.rows) if kept else encoding.name
         for learner in self.train:
             yield from _learner_disagreements(learner, columns)
+            yield from _negative_rows(learner, negative)
         yield from self._trees_disagree()
         codes = [encoding.name for encoding in self.encode if isinstance(encoding, CodesEncoding)]
         for retrieval in self.retrieve:
@@ -232,6 +236,26 @@ def _svm_disagreements(learner: SvmLearner | OneVsRest) -> Iterator[str]:
         yield f"train {learner.name!r}: width is of the kernels rbf and chi2, not of {learner.kernel!r}"
     if "draw" in given and learner.classes is None:
         yield f"train {learner.name!r}: draw says which classes are drawn: give their number, classes"
+
+
+def _why_negative(encoding: Encoding) -> str:
+    """Why an encoding gives values below 0 whatever it reads, and what to do; "" where it is not so."""
+    if not encoding.other_kernel:
+        return ""
+    return f'{encoding.no_histograms} (learn from rows {encoding.rows!r}, or with kernel = "{encoding.other_kernel}")'
+
+
+def _negative_rows(learner: Learner, negative: Mapping[str, str]) -> Iterator[str]:
+    """A kernel of histograms on rows that hold values below 0 whatever the data are."""
+    if not is_svm(learner) or learner.kernel not in OF_HISTOGRAMS:
+        return
+    own, tested = negative.get(learner.rows, ""), negative.get(learner.tested_on, "")
+    if own or tested:
+        key, rows = ("rows", learner.rows) if own else ("test_rows", learner.tested_on)
+        yield (
+            f'train {learner.name!r}: kernel = "{learner.kernel}" takes no value below 0, and {key} = {rows!r} has '
+            f"some: {own or tested}"
+        )
 
 
 def _listed(keys: list[str]) -> str:

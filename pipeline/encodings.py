@@ -27,6 +27,7 @@ class PcaEncoding(Encoding):
     """Principal components of the training rows: dense rows of fewer columns."""
 
     no_histograms: ClassVar[str] = "components are negative as often as not"
+    other_kernel: ClassVar[str] = "rbf"
 
     kind: Literal["pca"]
     components: int | None = Field(
@@ -78,6 +79,7 @@ class AdditiveMap(Encoding):
     """Feature map of an additive kernel, chi2 or histogram intersection (Vedaldi & Zisserman): 2n + 1 columns each."""
 
     no_histograms: ClassVar[str] = "mapped rows hold negative values"
+    other_kernel: ClassVar[str] = "linear"
 
     kind: Literal["chi2-map", "hi-map"]
     samples: int = Field(1, ge=1, le=100, description="frequencies (n): a column becomes 2n + 1")

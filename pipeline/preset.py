@@ -10,6 +10,7 @@ from pathlib import Path
 from string import Template
 
 from pipeline.dataset import Dataset
+from pipeline.stages.problems import class_counts
 from tasks.errors import UsageError
 from tasks.files import disk_room
 
@@ -28,6 +29,7 @@ PRESETS = {
 }
 CODES = ("codes", "retrieval")  # presets that need two features to compare
 DENSE = ("compression",)  # presets whose encoding is of dense rows
+DRAWS = [0, 1, 2, 3, 4]  # of a part of the classes
 PQ_WIDTH = 16  # features for a byte at most
 TOP = 20  # classes that a row's predictions name
 WINDOW = 4  # features that a hash compares
@@ -86,9 +88,12 @@ def filled(name: str, dataset: Dataset, run_name: str, path: str) -> str:
     width = max(w for w in range(1, PQ_WIDTH + 1) if dataset.n_features % w == 0)
     kernel = "chi2" if dataset.body == "csr" else "rbf"
     pairs = text_of("relaxed-pairs.toml") if dataset.n_classes <= MOST_PAIRED else ""
+    counts = counts_of_classes(dataset) if name == "relaxed-classes" else [dataset.n_classes]
+    drawn = [(counts[:-1], DRAWS), (counts[-1:], DRAWS[:1])]  # all classes are the same however often they are drawn
+    sections = Template(text_of("relaxed-draws.toml"))
     blanks = {
         "kernel": kernel,
-        "class_counts": sorted({max(2, round(dataset.n_classes * part / 4)) for part in (1, 2, 3, 4)}),
+        "drawn": "\n".join(sections.substitute(counts=some, draws=draws) for some, draws in drawn if some),
         "pairs": Template(pairs).substitute(kernel=kernel if name == "relaxed-kernel" else "linear"),
         "name": run_name,
         "path": json.dumps(path)[1:-1],
@@ -104,3 +109,9 @@ def filled(name: str, dataset: Dataset, run_name: str, path: str) -> str:
         "bits": [bits + step for step in BITS_AROUND if 1 <= bits + step <= 26],
     }
     return Template(text_of(f"{name}.toml")).substitute(blanks)
+
+
+def counts_of_classes(dataset: Dataset) -> list[int]:
+    """Quarters of the classes that have training rows, at least 2; the last is all of them."""
+    n_classes = max(2, int((class_counts(dataset) > 0).sum()))
+    return sorted({max(2, round(n_classes * part / 4)) for part in (1, 2, 3, 4)})

@@ -10,6 +10,8 @@ import psutil
 
 from pipeline.choice import model_of
 from pipeline.plan import IDLE_WORKER_BYTES, LEAST_CACHE, MemoryPlan, Plan, PlannedStep, human_bytes
+from pipeline.stages.svm_setup import SvmSetup
+from pipeline.stages.svm_ways import smaller_svm, svm_of
 from tasks.errors import ResourceError
 
 
@@ -34,7 +36,9 @@ def refusals(plan: Plan, memory: MemoryPlan) -> list[ResourceError]:
         found.append(_memory_error(plan, too_large, memory))
     if plan.driver_bytes > (here := psutil.virtual_memory().total):
         what = f"this process would hold {human_bytes(plan.driver_bytes)}, this machine has {human_bytes(here)}"
-        hint = "run it on a larger machine, or learn from fewer features (an encoding of kind pca); or --force"
+        largest = max(plan.to_run, key=lambda step: step.estimate.driver_bytes)
+        ways = smaller_svm([largest.stage]) or ["learn from fewer features (an encoding of kind pca)"]
+        hint = "; or ".join(["run it on a larger machine", *ways, "--force"])
         found.append(MemoryTooSmall(what, where=str(plan.folder.path), hint=hint))
     free = free_bytes(plan.folder.path)
     begun = plan.begun_bytes
@@ -74,15 +78,21 @@ def _memory_error(plan: Plan, steps: Sequence[PlannedStep], memory: MemoryPlan) 
 
 
 def _memory_hint(plan: Plan, steps: Sequence[PlannedStep], need: int, memory: MemoryPlan) -> str:
-    """Room for the largest step, or the rest without the models that are too large, when others are left."""
-    models = list(dict.fromkeys(model_of(step.stage) for step in steps if model_of(step.stage)))
+    """Room for the largest step, or the rest without the models that are too large, when others are left.
+
+    A model is too large as well when what its support vector machines settle first is.
+    """
+    setups = {step.name for step in steps if isinstance(step.stage, SvmSetup)}
+    large = [step.stage for step in steps] + [step.stage for step in plan.steps if setups & {*step.stage.inputs}]
+    models = list(dict.fromkeys(model_of(stage) for stage in large if model_of(stage)))
     others = {model_of(step.stage) for step in plan.steps} - {"", *models}
-    encodings = [step.name for step in steps if not model_of(step.stage)]
+    encodings = [step.name for step in steps if not model_of(step.stage) and step.name not in setups]
     ways = [_more_memory(need, memory)]
     if models and others and not encodings:
         ways.append(f"--skip {','.join(models)} to run the rest")
-    if models:
+    if any(model_of(step.stage) and svm_of(step.stage) is None for step in steps):
         ways.append("smaller models (fewer `bits` of a hash learner, a label tree instead of one-vs-rest)")
+    ways += smaller_svm([step.stage for step in steps])
     if encodings:
         ways.append("smaller blocks at ingest (--block-rows)")
     return "; or ".join([*filter(None, ways), "--force"])

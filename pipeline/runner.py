@@ -13,6 +13,7 @@ from pipeline.choice import EVERYTHING, Choice
 from pipeline.cluster import connected, dashboard_text
 from pipeline.config import LoadedConfig
 from pipeline.data_check import check_data
+from pipeline.histograms import readers_of, refuse_negative
 from pipeline.lock import locked
 from pipeline.notes import learner_notes, needed_note, note_line
 from pipeline.plan import (
@@ -150,6 +151,7 @@ def _run_steps(plan: Plan, profile: Profile, memory: MemoryPlan, view: View) -> 
                 pool = stack.enter_context(open_pool(profile, memory, plan.folder, view))
                 if any(other.stage.reads_rows for other in plan.to_run):
                     check_data(plan.dataset, pool)
+                refuse_negative(plan.dataset, [*readers_of(plan.config.run)], pool, {one.name for one in plan.to_run})
             done[step.name] = _run_step(plan, step, pool, done)
             view.finished(step, float(done[step.name].measured["seconds"]))
     return done

@@ -25,6 +25,7 @@ class Encoding(Section):
 
     keeps_columns: ClassVar[bool] = False  # whether its rows stand for those that it reads, column by column
     no_histograms: ClassVar[str] = ""  # why an additive kernel of its rows is none, where it is so
+    other_kernel: ClassVar[str] = ""  # where its rows hold values below 0 whatever it reads: one that takes these
 
     name: Name = Field(description="what learners call it in `rows` and `test_rows`")
     sweep: Sweep = None

@@ -10,6 +10,7 @@ from pipeline.section import Learner, Section
 
 DEEPEST = 64  # splits of a tree: more than any number of classes needs
 KernelName = Literal["linear", "rbf", "histogram-intersection", "chi2"]
+OF_HISTOGRAMS = ("histogram-intersection", "chi2")  # take no value below 0
 
 
 class SvmKeys(Section):

@@ -13,6 +13,7 @@ import numpy as np
 
 from pipeline.accuracy import NONE, class_map
 from pipeline.commands.certifying import certificate_text, certified
+from pipeline.commands.inspecting_svm import kind_of, learnt_text, svm_facts, svm_lines
 from pipeline.commands.looking import clean
 from pipeline.dataset import SPLITS, Dataset
 from pipeline.outputs import text_table
@@ -37,6 +38,7 @@ from tasks.trees.tree import GIVEN, LabelTree
 
 SAMPLE_ROWS, SAMPLE_BLOCKS = 1000, 16  # of the test rows, evenly spaced
 TEST = SPLITS.index("test")
+SVM = "support_vector_machines"
 
 
 class NotHashed(UsageError):
@@ -74,7 +76,7 @@ def facts_of(saved: SavedModel) -> dict[str, Any]:
     learnt = {name: values for name, values in saved.model.tensors().items() if name not in STRUCTURE}
     return {
         "model": saved.folder,
-        "kind": saved.model.kind,
+        "kind": kind_of(saved.model),
         "n_classes": saved.model.n_classes,
         "n_features": saved.model.n_features,
         "parameters": sum(int(values.size) for values in learnt.values()),
@@ -86,6 +88,7 @@ def facts_of(saved: SavedModel) -> dict[str, Any]:
         "raw_features": saved.n_features,
         "probabilistic": saved.probabilistic,
         **({"tree": found} if (found := tree_facts(saved.model)) else {}),
+        **({SVM: machines} if (machines := svm_facts(saved.model)) else {}),
         **({"certificate": header["certificate"]} if "certificate" in header else {}),
         "digest": saved.digest,
         "provenance": origin,
@@ -119,7 +122,7 @@ def explained(saved: SavedModel, data: Path | None) -> dict[str, Any]:
     model = saved.model
     if not isinstance(model, HashedModel):
         hint = "models of kind heshing and flat-hash hash their features"
-        raise NotHashed(f"a model of kind {model.kind} hashes nothing", f"--hash, {saved.folder}", hint)
+        raise NotHashed(f"a model of kind {kind_of(model)} hashes nothing", f"--hash, {saved.folder}", hint)
     found = explain_hash(model.scorer)
     if data is not None:
         found["rows"] = {"data": str(data), "split": "test", **explain_rows(model.scorer, test_rows(saved, data))}
@@ -162,12 +165,13 @@ def text_of(found: dict[str, Any]) -> str:
     tested = f", tested on {found['test_rows']}" if found["test_rows"] != found["rows"] else ""
     lines = [
         ("kind", found["kind"]),
-        ("classes", f"{found['n_classes']:,}"),
+        ("classes", learnt_text(found["n_classes"], found.get(SVM))),
         ("features", f"{found['n_features']:,}"),
         ("parameters", f"{found['parameters']:,} ({human_bytes(found['parameter_bytes'])})"),
         ("rows", f"{found['rows']}{tested}"),
         ("encoders", ", ".join(names) or "none"),
         *([("tree", tree_text(found["tree"]))] if "tree" in found else []),
+        *(svm_lines(found[SVM]) if SVM in found else []),
         ("scores", scores_text(found)),
         ("digest", found["digest"]),
         *((f"  {key}", json.dumps(value, ensure_ascii=False)) for key, value in found["provenance"].items()),
@@ -189,6 +193,9 @@ def tree_text(tree: dict[str, Any]) -> str:
 
 
 def scores_text(found: dict[str, Any]) -> str:
+    """What scores are, and whether they can be made probabilities."""
+    if SVM in found:
+        return str(found[SVM]["scores"])
     if not found["probabilistic"]:
         wider = "; with a wider beam what its scales make of them, the more the likelier"
         return "margins" + wider * ("tree" in found and found["kind"] != GIVEN)

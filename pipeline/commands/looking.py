@@ -98,6 +98,7 @@ def summary_of_folder(folder: RunFolder) -> RunSummary:
         models = dict(sorted(models.items(), key=lambda item: order.get(item[0], len(order))))
         left_out = [str(name) for name in metrics["run"].get("left_out", [])]
         tables = [SmallTable(**table) for table in metrics.get("tables", ())]
+        details = {name: dict(found) for name, found in dict(metrics.get("details", {})).items()}
         if not all(isinstance(model, dict) for model in models.values()):
             raise TypeError("a model is no table of numbers")
     except FileNotFoundError:
@@ -106,7 +107,15 @@ def summary_of_folder(folder: RunFolder) -> RunSummary:
         what = f"it is no metrics.json of ours ({type(error).__name__}: {error})"
         raise RunFormat(what, str(place), again) from None
     findings = [str(text) for text in metrics.get("findings", ())]
-    return RunSummary(folder.path.name, models, n_classes, left_out=left_out, tables=tables, findings=findings)
+    return RunSummary(
+        folder.path.name,
+        models,
+        n_classes,
+        details=details,
+        left_out=left_out,
+        tables=tables,
+        findings=findings,
+    )
 
 
 def status(run: Path, *, runs: Path | None = None, as_json: bool = False) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from pipeline.accuracy import (
     tree_of_dataset,
     tree_of_file,
 )
+from pipeline.commands.inspecting_svm import kind_of
 from pipeline.commands.new_rows import open_rows
 from pipeline.dataset import SPLITS, Dataset
 from pipeline.ingest.place import scratch_beside
@@ -26,7 +28,7 @@ from pipeline.outputs import ACCURACY, metrics_path, output_place, put_in_place,
 from pipeline.plan import MemoryPlan, human_bytes
 from pipeline.store import RunFolder
 from tasks.errors import UsageError
-from tasks.features.errors import numbered
+from tasks.features.errors import NegativeFeature, numbered
 from tasks.io import FEATURES
 from tasks.models.blocks import predict_block
 from tasks.models.errors import ColumnMismatch, ModelMissing, NoProbabilities
@@ -83,12 +85,12 @@ def predict(
     saved = load_model(model)
     if proba and not saved.probabilistic:
         raise NoProbabilities(
-            f"the scores of this {saved.model.kind} model are margins", f"--proba, {model}", GIVE_SOME
+            f"the scores of this {kind_of(saved.model)} model are margins", f"--proba, {model}", GIVE_SOME
         )
     if beam is not None:
         _check_beam(beam, saved, model)
     top = min(top, saved.model.n_classes)
-    with scratch_beside(output) as scratch:
+    with scratch_beside(output) as scratch, _told_of(data):
         if is_dataset:
             done = _predict_dataset(saved, data, scratch, top, split, taxonomy, scheduler or "serial", beam)
         else:
@@ -132,7 +134,7 @@ def _check_beam(beam: int, saved: SavedModel, model: Path) -> None:
     if beam < 1:
         raise UsageError(f"--beam {beam}: expected a whole number >= 1", "--beam")
     if not is_tree(saved.model):
-        what = f"--beam has no meaning for a model of kind {saved.model.kind}, which is not searched"
+        what = f"--beam has no meaning for a model of kind {kind_of(saved.model)}, which is not searched"
         raise UsageError(what, f"--beam, {model}", "leave it out")
     if beam > 1 and not saved.model.searchable:
         what = "the margins of this tree's nodes do not compare with one another, so a wider beam would misguide it"
@@ -144,6 +146,22 @@ HAS_ITS_OWN = "leave it out: a dataset has its own"
 GIVE_SOME = (
     'trace-norm and kmeans-tree models give probabilities, and ovr, heshing, flat-hash with loss = "multinomial"; '
     "a model trained by an older version is trained again"
+)
+
+
+@contextmanager
+def _told_of(data: str) -> Iterator[None]:
+    """A value that the model cannot take stands in the rows that were given, not in those that it learnt from."""
+    try:
+        yield
+    except NegativeFeature as error:
+        error.where, error.hint = f"{data}, {error.where}", OTHER_ROWS
+        raise
+
+
+OTHER_ROWS = (
+    "this model takes values of 0 or more: correct these rows, leave such ones out, or predict with a model that takes "
+    "them"
 )
 
 

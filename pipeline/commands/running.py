@@ -12,6 +12,7 @@ from pipeline.choice import EVERYTHING, Choice, without
 from pipeline.config import LoadedConfig, RunConfig, dataset_of_text, load_config
 from pipeline.config_errors import ConfigError
 from pipeline.dataset import Dataset
+from pipeline.histograms import readers_of, refuse_negative
 from pipeline.lock import locked
 from pipeline.notes import learner_notes, needed_note, note_line
 from pipeline.plan import IDLE_WORKER_BYTES, MemoryPlan, Plan, facts_of, human_bytes, make_plan, memory_plan
@@ -246,7 +247,7 @@ def _check_run(
     choice: Choice,
     errors: list[LabelgroveError],
 ) -> None:
-    """What is wrong with each encoding and model, and with the room that they need."""
+    """What is wrong with each encoding and model, with the rows that they take, and with the room that they need."""
     chosen: list[str] | None = _try(errors, lambda: choice.chosen(loaded.run))
     if chosen is None:
         return
@@ -256,6 +257,7 @@ def _check_run(
         return
     found = [error for part in _parts(run) for error in _refusals(part, facts)]
     errors += found
+    _try(errors, lambda: refuse_negative(dataset, [*readers_of(run)]))
     made: Plan | None = None if found else _try(errors, lambda: make_plan(loaded, runs, choice))
     if made is not None:
         errors += refusals(made, memory_plan(made, profile))

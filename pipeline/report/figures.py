@@ -17,7 +17,9 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+
+from pipeline.report.ticks import LogTicks
 
 INK, FAINT, MAIN, OTHER = "#010101", "#020202", "#030303", "#040404"  # stand for colours that the page defines
 PAGE_COLOURS = {INK: "var(--ink)", FAINT: "var(--faint)", MAIN: "var(--main)", OTHER: "var(--other)"}
@@ -40,6 +42,8 @@ SETTINGS = {
 NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 Box = tuple[float, float, float, float]  # left, bottom, right, top in points
 Which = Literal["x", "y"]
+NEAR = 11.0  # points up or down from which on a thin line joins a name to its point
+LEADER = {"arrowstyle": "-", "color": FAINT, "linewidth": 0.5, "shrinkA": 0.0, "shrinkB": 3.0}
 MANY_DECADES = 3  # from which on an axis has ticks at powers of ten alone
 
 
@@ -75,8 +79,8 @@ class Scale:
         """To axes on which everything is drawn already: how far their values reach decides on the ticks."""
         axes.set(**{f"{which}scale": "log", f"{which}label": self.label})
         axis = axes.xaxis if which == "x" else axes.yaxis
-        subs = (1.0,) if self.base == 2 or _decades(axes, which) > MANY_DECADES else (1.0, 2.0, 5.0)
-        axis.set_major_locator(LogLocator(self.base, subs=subs, numticks=7))
+        coarse = self.base == 2 or _decades(axes, which) > MANY_DECADES
+        axis.set_major_locator(LogTicks(self.write, self.base, coarse))
         axis.set_major_formatter(FuncFormatter(lambda value, _: self.write(value)))
         axis.set_minor_locator(NullLocator())
 
@@ -122,10 +126,11 @@ def scatter(points: Sequence[Point], scale: Scale, y_label: str, lines: Lines | 
         _frontier(axes, [point for point in points if point.marked])
         scale.apply(axes)
         axes.margins(0.18, 0.18)
-        _reference(axes, lines or Lines())
+        lines = lines or Lines()
+        _reference(axes, lines)
         axes.set_ylabel(y_label)
         figure.tight_layout()
-        name_points(axes, points)
+        name_points(axes, points, () if lines.y is None else (lines.y,))
         return svg_of(figure)
 
 
@@ -148,34 +153,69 @@ def _reference(axes: Axes, lines: Lines) -> None:
         _name_level(axes, lines.y_caption, lines.y)
 
 
-def _name_level(axes: Axes, name: str, level: float) -> None:
+def _name_level(axes: Axes, name: str, level: float, right: float = 4.0) -> None:
+    """Above its line, so many points to the right of the axes' edge."""
     place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "fontsize": 8}
-    axes.annotate(name, (0.01, level), (0, 3), ha="left", va="bottom", **place)
+    axes.annotate(name, (0.0, level), (right, 3), ha="left", va="bottom", **place)
 
 
-def name_points(axes: Axes, points: Sequence[Point]) -> None:
-    """Each name at the first of some places around its point where it covers no other name and no other point."""
-    spots = {point: tuple(axes.transData.transform((point.x, point.y)) * 72 / axes.figure.dpi) for point in points}
+def _name_levels(axes: Axes, levels: Mapping[str, float]) -> None:
+    """Each name at the left end of its line, or further right where it would cover another one."""
+    axes.autoscale_view()
+    taken: list[Box] = []
+    for name, level in levels.items():
+        text = short_name(name)
+        x, y = 4.0, float(axes.transData.transform((0.0, level))[1]) * 72 / axes.figure.dpi
+        width = 5.0 * len(text) + 4.0
+        while blocking := [box for box in taken if _covers((x, y, x + width, y + 9.0), [box])]:
+            x = max(box[2] for box in blocking)
+        taken.append((x, y, x + width, y + 9.0))
+        _name_level(axes, text, level, x)
+
+
+def name_points(axes: Axes, points: Sequence[Point], levels: Sequence[float] = ()) -> None:
+    """Each name at the first of some places around its point where it covers no other name, point, caption or level,
+    and stays within the axes; where there is none, at the first that covers nothing.
+
+    levels  heights of the lines across
+    """
+    scale = 72 / axes.figure.dpi
+    spots = {point: tuple(axes.transData.transform((point.x, point.y)) * scale) for point in points}
+    left, bottom, right, top = (float(edge) * scale for edge in axes.bbox.extents)
     taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in spots.values()]
+    for caption in axes.texts:
+        x0, y0, x1, y1 = (float(edge) * scale for edge in caption.get_window_extent().extents)
+        taken.append((x0, y0, x1, y1))
+    heights = [float(axes.transData.transform((0.0, level))[1]) * scale for level in levels]
+    taken += [(left, y - 0.5, right, y + 0.5) for y in heights]
     for point in sorted(points, key=lambda p: (-p.y, p.x, p.name)):
         text = short_name(point.name, 24)
         width, height = 5.6 * len(text), 10.0
         x, y = spots[point]
-        places = [(dx - (dx < 0) * width, dy) for step in range(8) for dx, dy in _around(step)]
+        places = [place for step in range(8) for place in _around(step, width)]
         free = [place for place in places if not _covers(_box(x, y, place, width, height), taken)]
-        dx, dy = free[0] if free else places[0]
+        inside = [place for place in free if _within(_box(x, y, place, width, height), (left, bottom, right, top))]
+        dx, dy = (inside or free or places)[0]
         taken.append(_box(x, y, (dx, dy), width, height))
-        axes.annotate(text, (point.x, point.y), (dx, dy), textcoords="offset points", fontsize=9, va="center")
+        leader: dict[str, Any] = {"arrowprops": LEADER} if abs(dy) > NEAR else {}
+        axes.annotate(text, (point.x, point.y), (dx, dy), textcoords="offset points", fontsize=9, va="center", **leader)
 
 
-def _around(step: int) -> list[tuple[float, float]]:
+def _around(step: int, width: float) -> list[tuple[float, float]]:
+    """Of a name's left end and middle: beside the point, further up and down, from the second step on across it."""
     far = 11.0 * step
-    return [(8, far), (-8, far), (8, -far), (-8, -far)]
+    return [(8, far), (-8 - width, far), (8, -far), (-8 - width, -far)] + [
+        (-width / 2, side * far) for side in (1, -1) if step
+    ]
 
 
 def _box(x: float, y: float, place: tuple[float, float], width: float, height: float) -> Box:
     left, middle = x + place[0], y + place[1]
     return left, middle - height / 2, left + width, middle + height / 2
+
+
+def _within(box: Box, edges: Box) -> bool:
+    return box[0] >= edges[0] and box[1] >= edges[1] and box[2] <= edges[2] and box[3] <= edges[3]
 
 
 def _covers(box: Box, taken: Sequence[Box]) -> bool:
@@ -211,15 +251,15 @@ def line_plot(series: Sequence[Series], levels: Mapping[str, float], x: Axis, y:
         crowded = max((len(one.x) for one in series), default=0) > MOST_MARKERS
         for place, one in enumerate(series):
             _draw_line(axes, one, place, marked=not crowded or len(one.x) == 1)
-        for name, level in levels.items():
+        for level in levels.values():
             axes.axhline(level, color=INK, linewidth=0.8, linestyle=":", zorder=1)
-            _name_level(axes, short_name(name), level)
         _apply(axes, x, "x")
         _apply(axes, y, "y")
         if series:
             outside: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncols": 2}
             axes.legend(fontsize=8, frameon=False, **(outside if below else {}))
         figure.tight_layout()
+        _name_levels(axes, levels)
         return svg_of(figure)
 
 

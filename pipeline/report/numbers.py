@@ -69,7 +69,12 @@ class Column:
 COLUMNS = (
     Column("top1", "accuracy", percent, "rows whose class is named first"),
     Column("hier_err", "hier. error", plain, "mean height of the lowest common ancestor of true and predicted class"),
-    Column("speedup", "speed-up", times, "dot products of one-vs-rest over the model's own, per predicted row"),
+    Column(
+        "speedup",
+        "speed-up",
+        times,
+        "dot products (of kernels: kernel values) of one-vs-rest over the model's own, per predicted row",
+    ),
     Column("train_ops_per_row", "training ops", count, "vector operations of training per training row"),
     Column("model_bytes", "parameters", size, "bytes of parameters as saved, of the encodings that it carries, too"),
     Column("training_bytes", "held in training", size, "bytes of learnt numbers held while it is trained"),

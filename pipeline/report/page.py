@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -16,15 +16,16 @@ from pipeline.report.csvs import csv_text
 from pipeline.report.curves import retrieval_plot, sweep_plots
 from pipeline.report.descent import descent_plots
 from pipeline.report.figures import Lines, Point, Scale, bars, scatter, scoped
+from pipeline.report.legend import legend, marked_models
 from pipeline.report.numbers import WIDE_COLUMNS, columns_of, count, percent, plain, seconds, size
 from pipeline.report.path_tables import path_tables
 from pipeline.report.paths import path_plots
 from pipeline.report.plot import Plot
 from pipeline.report.relaxed import RelaxedPart, relaxed_part
-from pipeline.report.relaxed_members import apart_from_others
+from pipeline.report.relaxed_members import apart_from_others, models_of_all_classes
 from pipeline.report.spectrum import spectrum_plot
 from pipeline.report.summary import RunSummary, best_model, known, non_dominated
-from pipeline.report.table import legend, printable
+from pipeline.report.table import printable
 from pipeline.report.topk import top_k_plot
 from pipeline.report.trees import TreePart, tree_part
 from pipeline.report.trees_curves import speedup_plot
@@ -65,9 +66,9 @@ def render(run: RunSummary, plots: Sequence[Plot], trees: TreePart, relaxed: Rel
     return environment.get_template(TEMPLATE).render(
         run=run,
         columns=columns_of(run.models.values(), WIDE_COLUMNS),
-        marked=non_dominated(run.models),
+        marked=marked_models(run),
         legend=legend(run),
-        best=best_model(run.models),
+        best=best_model(models_of_all_classes(run)),
         details=details_of(run),
         figures=_figures(plots, "f"),
         trees=trees,
@@ -107,7 +108,7 @@ def _cut(lines: Sequence[str]) -> list[str]:
 
 def details_of(run: RunSummary) -> list[dict[str, Any]]:
     """Worst classes and most confused pairs per model with names, the best model first."""
-    best = best_model(run.models)
+    best = best_model(models_of_all_classes(run))
     wrong = [name for name in run.models if run.details.get(name, {}).keys() & {"worst_classes", "confused_pairs"}]
     order = sorted(wrong, key=lambda name: name != best)
     return [
@@ -136,14 +137,9 @@ def _class(run: RunSummary, number: int) -> tuple[str, str]:
 
 def plots_of(run: RunSummary) -> list[Plot]:
     """The figures that the run's numbers allow."""
-    one_vs_rest = [
-        top1
-        for name, metrics in run.models.items()
-        if run.kinds.get(name, name).split(" ")[0] == "ovr" and (top1 := known(metrics, "top1")) is not None
-    ]
-    level = 100 * max(one_vs_rest) if one_vs_rest else None
-    lines = Lines(run.n_classes, f"{run.n_classes:,} classes: one-vs-rest", level, "one-vs-rest accuracy")
-    flat = Lines(y=level, y_caption="one-vs-rest accuracy")
+    level, caption = _one_vs_rest(run)
+    lines = Lines(run.n_classes, f"{run.n_classes:,} classes: one-vs-rest", level, caption)
+    flat = Lines(y=level, y_caption=caption)
     cost, ops = Scale("dot products per row", count), Scale("vector operations per training row", count)
     held = Scale("learnt numbers held in training", size, 2)
     plots = [
@@ -166,9 +162,23 @@ def plots_of(run: RunSummary) -> list[Plot]:
     return [plot for plot in plots if plot is not None]
 
 
+def _one_vs_rest(run: RunSummary) -> tuple[float | None, str]:
+    """Accuracy of the best linear one-vs-rest of all classes, in per cent, and what to call it."""
+    others = apart_from_others(run)
+    found = [
+        top1
+        for name, metrics in run.models.items()
+        if run.kinds.get(name, name).split(" ")[0] == "ovr"
+        and name not in others
+        and (top1 := known(metrics, "top1")) is not None
+    ]
+    return (100 * max(found) if found else None), "best " * (len(found) > 1) + "one-vs-rest accuracy"
+
+
 def _scatter(run: RunSummary, name: str, key: str, title: str, scale: Scale, lines: Lines) -> Plot | None:
-    other = apart_from_others(run) if key == "test_ops_per_row" else set()
-    models = {model: metrics for model, metrics in run.models.items() if model not in other}
+    whole = models_of_all_classes(run)
+    other = apart_from_others(run) if key == "test_ops_per_row" else run.models.keys() - whole.keys()
+    models = {model: metrics for model, metrics in whole.items() if model not in other}
     marked = non_dominated(models, cost=key)
     found = {
         model: (cost, gain)
@@ -179,14 +189,22 @@ def _scatter(run: RunSummary, name: str, key: str, title: str, scale: Scale, lin
         return None
     points = [Point(printable(model), cost, 100 * gain, model in marked) for model, (cost, gain) in found.items()]
     caption = "Upper left is better. Round points, joined: no other model is better in both."
-    caption += " Models with kernels, or of samples of the classes, are above." if other else ""
+    caption += _left_out(run, other)
     rows = [(model, cost, gain, int(model in marked)) for model, (cost, gain) in found.items()]
     text = csv_text(["model", key, "top1", "non_dominated"], rows)
     return Plot(name, title, caption, scatter(points, scale, "accuracy, %", lines), text)
 
 
+def _left_out(run: RunSummary, other: Collection[str]) -> str:
+    """For a caption: which models are elsewhere."""
+    sampled = run.models.keys() - models_of_all_classes(run).keys()
+    words = ["with kernels"] * bool(set(other) - sampled) + ["of samples of the classes"] * bool(sampled)
+    return f" Models {' or '.join(words)} are above." if other else ""
+
+
 def _errors(run: RunSummary, name: str, key: str, title: str, unit: str) -> Plot | None:
-    values = {model: value for model, metrics in run.models.items() if (value := known(metrics, key)) is not None}
+    whole = models_of_all_classes(run)
+    values = {model: value for model, metrics in whole.items() if (value := known(metrics, key)) is not None}
     if not values:
         return None
     if key == "top1":
@@ -194,7 +212,8 @@ def _errors(run: RunSummary, name: str, key: str, title: str, unit: str) -> Plot
     shown = {printable(model): 100 * value if key == "top1" else value for model, value in values.items()}
     labels = [percent(value) if key == "top1" else plain(value) for value in values.values()]
     text = csv_text(["model", "flat_error" if key == "top1" else key], list(values.items()))
-    return Plot(name, title, "Shorter is better.", bars(shown, unit, labels), text)
+    caption = "Shorter is better." + _left_out(run, run.models.keys() - whole.keys())
+    return Plot(name, title, caption, bars(shown, unit, labels), text)
 
 
 def _timings(run: RunSummary) -> Plot | None:

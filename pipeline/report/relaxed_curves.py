@@ -12,8 +12,17 @@ from pipeline.report.csvs import csv_text
 from pipeline.report.figures import INK, MAIN, OTHER, SETTINGS, Point, Scale, canvas, name_points, short_name, svg_of
 from pipeline.report.numbers import short
 from pipeline.report.plot import Plot
-from pipeline.report.relaxed_lines import Method, methods_of
-from pipeline.report.relaxed_members import FLAT, LINEAR, SWEPT, Member, full_size, kernels_of
+from pipeline.report.relaxed_lines import Method, flat_level, methods_of
+from pipeline.report.relaxed_members import (
+    FLAT,
+    LINEAR,
+    SWEPT,
+    Member,
+    full_size,
+    kernels_of,
+    supposed,
+    supposed_text,
+)
 from pipeline.report.summary import RunSummary
 from pipeline.report.table import printable
 
@@ -26,8 +35,11 @@ LOOKS: Mapping[str, tuple[str, str, str]] = {  # marker, dashes and colour of a 
     "dag-svm": ("v", "", INK),
 }
 FILLS = ("full", "none", "left", "right")  # of the markers of a family's first line, second line, ...
-UNITS = "classifiers evaluated per row"
-KERNEL_UNITS = "kernel values per row: each support vector of the classifiers evaluated counts once"
+UNITS = "classifiers evaluated per row, over that of one-vs-rest, which evaluates one a class"
+KERNEL_UNITS = (
+    "kernel values per row, each support vector of the classifiers evaluated counting once, over that of one-vs-rest"
+)
+DOTTED = " The dotted line is the accuracy of the best one-vs-rest."
 
 
 def complexity_plots(run: RunSummary, members: Sequence[Member], wrong_metric: bool) -> list[Plot]:
@@ -45,7 +57,8 @@ def complexity_plots(run: RunSummary, members: Sequence[Member], wrong_metric: b
 def _right_plot(run: RunSummary, kernel: str, members: Sequence[Member], several: bool) -> Plot | None:
     methods = methods_of(run, members)
     caption = "Upper left is better. Complexity: " + (UNITS if kernel == LINEAR else KERNEL_UNITS)
-    caption += f", over that of one-vs-rest. Accuracy: mean over classes.{_settings_text(methods)}"
+    caption += f". Accuracy: mean over classes.{_level_text(methods)}{_settings_text(methods)}"
+    caption += "".join(f" {text}" for text in [supposed_text(supposed(members))] if text)
     title = "Accuracy against complexity" + f", {kernel}" * (several or kernel != LINEAR)
     name = f"relaxed-accuracy-{slug(kernel)}"
     return _plot(name, title, caption, methods, members, "complexity relative to one-vs-rest")
@@ -55,7 +68,8 @@ def _wrong_plot(run: RunSummary, kernel: str, members: Sequence[Member]) -> Plot
     methods = methods_of(run, members, lambda member: member.relative_classifiers)
     caption = (
         "The wrong measure: every classifier counts the same, however many support vectors it has and whether or not "
-        f"their kernel values are known already. Compare with the figure before.{_settings_text(methods)}"
+        f"their kernel values are known already. Compare with the figure before.{_level_text(methods)}"
+        f"{_settings_text(methods)}"
     )
     name, title = f"relaxed-classifiers-{slug(kernel)}", f"Accuracy against classifiers, {kernel}"
     return _plot(name, title, caption, methods, members, "classifiers relative to one-vs-rest")
@@ -93,14 +107,16 @@ def _svg(methods: Sequence[Method], x_label: str) -> str:
         axes.grid(True, axis="both", alpha=0.5)
         for method, fill in _filled(methods):
             _draw(axes, method, fill)
-        _level(axes, methods)
+        level = _level(methods)
+        if level is not None:
+            axes.axhline(level, color=INK, linewidth=0.8, linestyle=":", zorder=1)
         Scale(x_label, short).apply(axes)
         axes.margins(0.1, 0.12)
         axes.set_ylabel("accuracy per class, %")
         axes.legend(fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
         figure.tight_layout()
         points = [Point(spot.name, spot.x, spot.y) for method in methods for spot in method.spots]
-        name_points(axes, points)
+        name_points(axes, points, () if level is None else (level,))
         return svg_of(figure)
 
 
@@ -128,8 +144,12 @@ def _draw(axes: Axes, method: Method, fill: str) -> None:
     )
 
 
-def _level(axes: Axes, methods: Sequence[Method]) -> None:
-    """One-vs-rest's accuracy as a thin line across: who stays above it loses nothing."""
-    level = max((spot.y for method in methods if method.family == FLAT for spot in method.spots), default=None)
-    if level is not None:
-        axes.axhline(level, color=INK, linewidth=0.8, linestyle=":", zorder=1)
+def _level(methods: Sequence[Method]) -> float | None:
+    """One-vs-rest's accuracy, which is a line across: who stays above it loses nothing. None where some of the methods
+    are of other rows or classes."""
+    bases = {method.basis for method in methods}
+    return flat_level(methods, bases.pop()) if len(bases) == 1 else None
+
+
+def _level_text(methods: Sequence[Method]) -> str:
+    return "" if _level(methods) is None else DOTTED

@@ -39,6 +39,7 @@ class Growth:
     family: str
     kernel: str
     sizes: Sequence[Size]
+    points: Sequence[tuple[int, float]]  # classes and complexity of every model
 
     @property
     def label(self) -> str:
@@ -46,8 +47,8 @@ class Growth:
 
     @property
     def exponent(self) -> float:
-        """e of complexity = c K^e: least squares of the logarithms over the means of the sizes."""
-        return slope([(math.log(one.n_classes), math.log(one.complexity)) for one in self.sizes])
+        """e of complexity = c K^e: least squares of the logarithms over all models."""
+        return slope([(math.log(n), math.log(value)) for n, value in self.points])
 
 
 def slope(points: Sequence[tuple[float, float]]) -> float:
@@ -65,11 +66,15 @@ def growths_of(members: Sequence[Member]) -> list[Growth]:
         if member.complexity is not None and member.complexity > 0:
             groups.setdefault((member.kernel, member.family, member.what, setting_text(member)), []).append(member)
     found = [
-        Growth(what, setting, family, kernel, _sizes(part))
+        Growth(what, setting, family, kernel, _sizes(part), _points(part))
         for (kernel, family, what, setting), group in groups.items()
         for part in apart(group, lambda one: (one.n_classes, one.draw))
     ]
     return [one for one in found if len(one.sizes) > 1]
+
+
+def _points(members: Sequence[Member]) -> list[tuple[int, float]]:
+    return [(one.n_classes, one.complexity) for one in members if one.complexity is not None]
 
 
 def _sizes(members: Sequence[Member]) -> list[Size]:
@@ -95,13 +100,13 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def growth_plots(members: Sequence[Member]) -> list[Plot]:
-    """Per kernel, complexity itself and relative to one-vs-rest."""
+    """Per kernel, complexity itself, relative to one-vs-rest, and the accuracy."""
     growths = growths_of(members)
     found: list[Plot | None] = []
     for kernel in kernels_of(members):
         here = [one for one in growths if one.kernel == kernel]
         if any(one.family != FLAT for one in here):
-            found += [_complexity_plot(kernel, here), _relative_plot(kernel, here)]
+            found += [_complexity_plot(kernel, here), _relative_plot(kernel, here), _accuracy_plot(kernel, here)]
     return [plot for plot in found if plot is not None]
 
 
@@ -119,8 +124,8 @@ def _complexity_plot(kernel: str, growths: Sequence[Growth]) -> Plot:
         series.append(flat)
     what = "classifiers per row" if kernel == LINEAR else "kernel values per row"
     caption = (
-        "Means over the samples of classes. K^e: the power of K that fits a line best, by least squares of the "
-        f"logarithms; below 1 it is sublinear.{_settings(drawn)}"
+        "Means over the samples of classes. K^e: the power of K that fits best, by least squares of the logarithms "
+        f"over all models; below 1 it is sublinear.{_settings(drawn)}"
     )
     svg = line_plot(series, {}, Scale("classes (K)", count), Scale(what, count))
     title = "Complexity against classes" + f", {kernel}" * (kernel != LINEAR)
@@ -155,7 +160,7 @@ def _relative_plot(kernel: str, growths: Sequence[Growth]) -> Plot | None:
             [size.relative or 0.0 for size in told],
         )
         for one in growths[:MOST_LINES]
-        if len(told := [size for size in one.sizes if size.relative is not None]) > 1
+        if one.family != FLAT and len(told := [size for size in one.sizes if size.relative is not None]) > 1
     ]
     if not series:
         return None
@@ -163,6 +168,25 @@ def _relative_plot(kernel: str, growths: Sequence[Growth]) -> Plot | None:
     svg = line_plot(series, {"one-vs-rest": 1.0}, Scale("classes (K)", count), "complexity relative to one-vs-rest")
     title = "Relative complexity against classes" + f", {kernel}" * (kernel != LINEAR)
     return Plot(f"relaxed-relative-growth-{slug(kernel)}", title, caption, svg, _csv(growths))
+
+
+def _accuracy_plot(kernel: str, growths: Sequence[Growth]) -> Plot | None:
+    """One-vs-rest among the lines, where it has learnt the same classes."""
+    series = [
+        Series(
+            printable(_shortest(one, growths)),
+            [size.n_classes for size in told],
+            [100 * (size.accuracy or 0.0) for size in told],
+        )
+        for one in growths[:MOST_LINES]
+        if len(told := [size for size in one.sizes if size.accuracy is not None]) > 1
+    ]
+    if not series:
+        return None
+    caption = "Means over classes and over the samples of classes: what the complexities above are worth."
+    svg = line_plot(series, {}, Scale("classes (K)", count), "accuracy per class, %")
+    title = "Accuracy against classes" + f", {kernel}" * (kernel != LINEAR)
+    return Plot(f"relaxed-accuracy-growth-{slug(kernel)}", title, caption, svg, _csv(growths))
 
 
 HEADING = ("method", "kernel", "n_classes", "draws", "complexity", "relative_complexity", "mean_per_class_top1")
@@ -179,7 +203,9 @@ def _csv(growths: Sequence[Growth]) -> str:
 
 def growth_table(members: Sequence[Member]) -> TreeTable:
     """The same in numbers, with the accuracy at each number of classes."""
-    growths = [one for one in growths_of(members) if one.family != FLAT]
+    growths = growths_of(members)
+    if all(one.family == FLAT for one in growths):
+        growths = []
     rows = [
         (
             one.label if place == 0 else "",
@@ -196,7 +222,7 @@ def growth_table(members: Sequence[Member]) -> TreeTable:
     ]
     note = (
         "Means over the samples of classes. Complexity: classifiers per row, of kernels kernel values per row. "
-        "Exponent: e of complexity = c K^e, by least squares of the logarithms of these means."
+        "Exponent: e of complexity = c K^e, by least squares of the logarithms over all models."
     )
     heading = ("method", "kernel", "classes", "samples", "complexity", RELATIVE, "accuracy", "exponent")
     return TreeTable("relaxed-growth", SmallTable("Complexity against classes", heading, rows, note), _csv(growths), 2)

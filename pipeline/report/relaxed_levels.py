@@ -10,7 +10,7 @@ import numpy as np
 
 from pipeline.report.csvs import csv_text
 from pipeline.report.figures import short_name
-from pipeline.report.relaxed_members import Member, setting_text
+from pipeline.report.relaxed_members import Member, full_size, setting_text
 from pipeline.report.summary import RunSummary
 from pipeline.report.trees_walks import class_name
 
@@ -70,9 +70,10 @@ class Hierarchy:
 def shown_members(members: Sequence[Member]) -> list[Member]:
     """Relaxed hierarchies whose nodes are known, else rivals'; the first of every kernel before the second of any.
 
-    Those whose root is a leaf have least to show, and come last.
+    Of samples of the classes only where nobody has learnt all. Those whose root is a leaf have least to show, and come
+    last.
     """
-    known = [one for one in members if one.hierarchy.get("records")]
+    known = full_size([one for one in members if one.hierarchy.get("records")])
     own = [one for one in known if one.family == "relaxed-hierarchy"] or known
     own = sorted(own, key=lambda one: all(record.get("kind") != "split" for record in one.hierarchy["records"]))
     kernels = [one.kernel for one in own]

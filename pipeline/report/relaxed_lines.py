@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from pipeline.report.relaxed_members import SWEPT, Member, apart
+from pipeline.report.relaxed_members import FLAT, SWEPT, Basis, Member, apart
 from pipeline.report.summary import RunSummary
 
 
@@ -28,11 +28,15 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A family on some rows, with its settings in ascending order."""
+    """A family on some rows, with its settings in ascending order.
+
+    basis  kernel, rows and classes of its models: methods that differ there do not compare
+    """
 
     label: str
     family: str
     spots: Sequence[Spot]
+    basis: frozenset[Basis]
 
 
 Cost = Callable[[Member], float | None]
@@ -61,8 +65,14 @@ def methods_of(run: RunSummary, members: Sequence[Member], cost: Cost = relative
         parts = [group] if line is not None else apart(group, lambda one: (one.swept, one.draw))
         for part in parts:
             told = f"{named} ({part[0].name})" if len(parts) > 1 else named
-            found.append(Method(told, family, _spots(part, cost)))
+            found.append(Method(told, family, _spots(part, cost), frozenset(one.basis for one in part)))
     return found
+
+
+def flat_level(methods: Sequence[Method], basis: frozenset[Basis]) -> float | None:
+    """Accuracy, in per cent, of the best one-vs-rest of the same kernel, rows and classes; None where there is none."""
+    alike = [one for one in methods if one.family == FLAT and one.basis == basis]
+    return max((spot.y for one in alike for spot in one.spots), default=None)
 
 
 def _labels(run: RunSummary) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 from pipeline.report.summary import Metrics, RunSummary, known
 
 Record = Mapping[str, Any]
+Sample = tuple[int, int]
+Basis = tuple[str, str, Sample | None]
 LINEAR = "linear"
 FLAT = "ovr"  # one-vs-rest: what complexities are relative to
 SWEPT = {"relaxed-hierarchy": "rho", "spectral-tree": "levels", "marszalek": "alpha"}  # what moves a family's accuracy
@@ -22,9 +25,10 @@ class Member:
 
     family      the config's word for what it is
     kernel      "linear", or that of its classifiers
-    rows        what it learns from, where these are not the dataset's own: "on pq"
+    rows        what it learns from and is tested on, where these are not the dataset's own: "on pq"
     setting     what of its family was set: {"rho": 0.7}
     n_classes   how many it has learnt, a sample of the dataset's or all
+    sample      how many were drawn, and which draw it was; None where it has learnt all
     hierarchy   what was found out about its nodes; empty where it has none
     """
 
@@ -36,6 +40,7 @@ class Member:
     metrics: Metrics
     setting: Mapping[str, float] = field(default_factory=dict)
     hierarchy: Record = field(default_factory=dict)
+    sample: Sample | None = None
 
     @property
     def accuracy(self) -> float | None:
@@ -60,6 +65,11 @@ class Member:
         """Classifiers evaluated over the number of classes: the wrong measure where kernels share support vectors."""
         found = known(self.metrics, "relative_classifiers")
         return 1.0 if found is None and self.family == FLAT else found
+
+    @property
+    def basis(self) -> Basis:
+        """What models share that compare: kernel, rows, classes."""
+        return self.kernel, self.rows, self.sample
 
     @property
     def swept(self) -> float | None:
@@ -93,21 +103,54 @@ def _member(run: RunSummary, name: str) -> Member | None:
     family = ALIASES.get(word, word)
     if family not in FAMILIES:
         return None
+    n_classes, draw = int(hierarchy.get("n_classes") or run.n_classes), hierarchy.get("draw")
     return Member(
         name=name,
         family=family,
         kernel=str(hierarchy.get("kernel") or LINEAR),
         rows=rows,
-        n_classes=int(hierarchy.get("n_classes") or run.n_classes),
+        n_classes=n_classes,
         metrics=run.models[name],
         setting=hierarchy.get("setting") or {},
         hierarchy=hierarchy,
+        sample=None if draw is None or n_classes >= run.n_classes else (n_classes, int(draw)),
     )
 
 
 def apart_from_others(run: RunSummary) -> set[str]:
     """Models whose cost or accuracy is another thing than that of most: with kernels, or of samples of the classes."""
-    return {one.name for one in relaxed_members(run) if one.kernel != LINEAR or one.n_classes < run.n_classes}
+    return {one.name for one in relaxed_members(run) if one.kernel != LINEAR or one.sample is not None}
+
+
+def models_of_all_classes(run: RunSummary) -> dict[str, Metrics]:
+    """Without models of samples of the classes, which are right more often than they would be of all."""
+    sampled = {one.name for one in relaxed_members(run) if one.sample is not None}
+    return {name: metrics for name, metrics in run.models.items() if name not in sampled}
+
+
+def one_vs_rest_of(members: Sequence[Member], one: Member) -> list[Member]:
+    """Those of the same kernel, rows and classes as a model."""
+    return [flat for flat in members if flat.family == FLAT and flat.basis == one.basis]
+
+
+def supposed(members: Sequence[Member]) -> list[Member]:
+    """With a kernel, and relative to no one-vs-rest of these models: to one with every training row for a support
+    vector."""
+    return [one for one in members if one.kernel != LINEAR and not _measured(members, one)]
+
+
+def supposed_text(members: Sequence[Member]) -> str:
+    """What the complexity of these is relative to; "" of none."""
+    what = "Models without a one-vs-rest of the same rows, kernel and options in this run"
+    return f"{what} are relative to one that has every training row for a support vector." if members else ""
+
+
+def _measured(members: Sequence[Member], one: Member) -> bool:
+    if one.complexity is None or not one.relative:
+        return True
+    base = one.complexity / one.relative
+    costs = [flat.complexity for flat in one_vs_rest_of(members, one) if flat.complexity is not None]
+    return any(math.isclose(base, cost, rel_tol=1e-6) for cost in costs)
 
 
 def kernels_of(members: Sequence[Member]) -> list[str]:
@@ -134,6 +177,7 @@ def apart(members: Sequence[Member], key: Callable[[Member], Hashable]) -> list[
 
 
 def full_size(members: Sequence[Member]) -> list[Member]:
-    """Those that have learnt the most classes: accuracies on samples of classes compare with nothing else."""
+    """Those of all classes, or else the most: accuracies on samples of classes compare with nothing else."""
+    whole = [member for member in members if member.sample is None]
     most = max((member.n_classes for member in members), default=0)
-    return [member for member in members if member.n_classes == most]
+    return whole or [member for member in members if member.n_classes == most]

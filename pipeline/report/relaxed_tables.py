@@ -8,8 +8,18 @@ from collections.abc import Callable, Iterator, Sequence
 from pipeline.report.csvs import csv_text
 from pipeline.report.numbers import MISSING, count, percent, plain, seconds
 from pipeline.report.relaxed_growth import growth_table
-from pipeline.report.relaxed_lines import Method, least_complexity, least_lead, methods_of, most_accuracy
-from pipeline.report.relaxed_members import FLAT, LINEAR, Member, full_size, kernels_of, setting_text
+from pipeline.report.relaxed_lines import Method, flat_level, least_complexity, least_lead, methods_of, most_accuracy
+from pipeline.report.relaxed_members import (
+    FLAT,
+    LINEAR,
+    Member,
+    full_size,
+    kernels_of,
+    one_vs_rest_of,
+    setting_text,
+    supposed,
+    supposed_text,
+)
 from pipeline.report.summary import RunSummary, SmallTable, known
 from pipeline.report.trees_tables import TreeTable
 
@@ -45,24 +55,45 @@ def costs_table(members: Sequence[Member]) -> TreeTable:
         (one.name, one.family, setting_text(one), one.kernel, one.rows, one.n_classes, *_cost_values(one))
         for one in members
     ]
-    note = (
-        "Accuracy: mean over classes of the share of their rows that are right; to one-vs-rest: points more than the "
-        "best one-vs-rest with the same kernel. Complexity: classifiers evaluated per row, of kernels the kernel "
-        "values per row, each support vector of the classifiers evaluated counting once; relative: over one-vs-rest's."
-    )
-    note += " Relative classifiers: no measure of cost where there is a kernel." if kernels else ""
-    if len(shown) < len(members):
-        note += f" Models of samples of the classes, {len(members) - len(shown):,}, are in the CSV."
+    note = _cost_note(members, shown)
     wrong = ("classifiers", "relative classifiers") if kernels else ()
     heading = ("model", "method", "accuracy", "to one-vs-rest", "complexity", "relative", *wrong, "training")
     text = csv_text(["model", "family", "setting", "kernel", "rows", "n_classes", *COST_KEYS], lines)
     return TreeTable("relaxed-costs", SmallTable("Accuracy and complexity", heading, rows, note), text, 2)
 
 
+VALUES = "kernel values per row, each support vector of the classifiers evaluated counting once"
+SPECTRAL = (
+    "Spectral trees part the classes by what one-vs-rest confuses on training rows held out: where it confuses hardly "
+    "anything, their splits are little better than chance, and they are expected to be weak."
+)
+
+
+def _cost_note(members: Sequence[Member], shown: Sequence[Member]) -> str:
+    linear, kernels = (any((one.kernel == LINEAR) is side for one in shown) for side in (True, False))
+    counts = ["classifiers evaluated per row"] * linear + [("of kernels " if linear else "") + VALUES] * kernels
+    parts = [
+        "Accuracy: mean over classes of the share of their rows that are right; to one-vs-rest: points more than the "
+        f"best one-vs-rest of the same rows, kernel and classes. Complexity: {', '.join(counts)}; relative: over "
+        "one-vs-rest's" + (", which evaluates one classifier a class." if linear and not kernels else ".")
+    ]
+    parts += [f"Without such a one-vs-rest in this run: {names}."] if (names := _alone(members, shown)) else []
+    parts += [supposed_text([one for one in supposed(members) if one in shown])]
+    parts += ["Relative classifiers: no measure of cost where there is a kernel."] if kernels else []
+    parts += [SPECTRAL] if any(one.family == "spectral-tree" for one in shown) else []
+    if len(shown) < len(members):
+        parts.append(f"Models of samples of the classes, {len(members) - len(shown):,}, are in the CSV.")
+    return " ".join(filter(None, parts))
+
+
+def _alone(members: Sequence[Member], shown: Sequence[Member]) -> str:
+    return some_names([one.name for one in shown if _flat_accuracy(members, one) is None])
+
+
 def _flat_accuracy(members: Sequence[Member], rival: Member) -> float | None:
-    """Of the best one-vs-rest with the rival's kernel on as many classes."""
-    alike = [one for one in members if (one.kernel, one.n_classes) == (rival.kernel, rival.n_classes)]
-    return max((one.accuracy for one in alike if one.family == FLAT and one.accuracy is not None), default=None)
+    """Of the best one-vs-rest of the rival's kernel, rows and classes."""
+    found = [one.accuracy for one in one_vs_rest_of(members, rival) if one.accuracy is not None]
+    return max(found, default=None)
 
 
 def _cost_values(one: Member) -> Iterator[float | None]:
@@ -95,6 +126,12 @@ def _cell(value: float | None, write: Callable[[float], str]) -> str:
     return MISSING if value is None else write(value)
 
 
+def some_names(names: Sequence[str], most: int = 5) -> str:
+    """The first of them, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
+
+
 def ratio(value: float) -> str:
     """Three places behind the point, as long as they say anything."""
     return plain(value) if value < 10 else f"{value:,.1f}"
@@ -112,22 +149,25 @@ def reach_table(run: RunSummary, members: Sequence[Member]) -> TreeTable:
     """Per method: the complexity that one-vs-rest's accuracy takes, the accuracy at some complexities, who leads."""
     rows: list[tuple[str, ...]] = []
     lines: list[tuple[object, ...]] = []
+    alone: list[str] = []
     for kernel in kernels_of(members):
         here = full_size([one for one in members if one.kernel == kernel])
         methods = methods_of(run, here)
-        flat = max((spot.y for one in methods if one.family == FLAT for spot in one.spots), default=None)
         for method in methods:
             if method.family != FLAT:
+                flat = flat_level(methods, method.basis)
+                alone += [] if flat is not None else [f"{method.label}, {kernel}"]
                 values = list(_reach(method, methods, flat))
                 rows.append((method.label, kernel, *(_reach_cell(i, value) for i, value in enumerate(values))))
                 lines.append((method.label, kernel, *values))
     note = (
         "Of the settings that were tried: the least relative complexity of one that is at least as accurate as "
-        "one-vs-rest, or within so many points of it; the best accuracy at most that complex. Lead: of the first "
-        "relaxed hierarchy over this method, in points of accuracy at the complexity of the method's settings, the "
-        "least of them; straight lines join the relaxed hierarchy's settings, and settings cheaper than all of its "
-        "own are left out."
+        "one-vs-rest of the same rows, kernel and classes, or within so many points of it; the best accuracy at most "
+        "that complex. Lead: of the first relaxed hierarchy of the same rows, kernel and classes over this method, in "
+        "points of accuracy at the complexity of the method's settings, the least of them; straight lines join the "
+        "relaxed hierarchy's settings, and settings cheaper than all of its own are left out."
     )
+    note += f" Without such a one-vs-rest in this run: {some_names(alone)}." if alone else ""
     within = ("as one-vs-rest", *(f"within {x:g} point{'s' * (x != 1)}" for x in ALLOWED[1:]))
     heading = ("method", "kernel", "best accuracy", *within, *(f"accuracy at {x:g}" for x in BUDGETS), "lead")
     keys = ["best_accuracy", *(f"complexity_within_{x:g}" for x in ALLOWED), *(f"accuracy_at_{x:g}" for x in BUDGETS)]
@@ -141,7 +181,7 @@ def _reach(method: Method, methods: Sequence[Method], flat: float | None) -> Ite
         yield None if flat is None else least_complexity(method.spots, flat - allowed)
     for budget in BUDGETS:
         yield most_accuracy(method.spots, budget)
-    own = next((one for one in methods if one.family == OWN), None)
+    own = next((one for one in methods if one.family == OWN and one.basis == method.basis), None)
     yield None if own is None or method.family == OWN else least_lead(own.spots, method.spots)
 
 
@@ -164,7 +204,7 @@ def leaves_table(members: Sequence[Member]) -> TreeTable:
     lines: list[tuple[object, ...]] = []
     shown = full_size(members)
     for one in members:
-        if not one.hierarchy.get("nodes"):
+        if not one.hierarchy.get("nodes") or one.family == FLAT:
             continue
         numbers = [one.hierarchy.get(key) for key in NODE_KEYS]
         shares = (_ovr_share(one), known(one.metrics, "ovr_leaf_share"))

@@ -15,8 +15,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from pipeline.outputs import text_table
+from pipeline.report.legend import legend, marked_models
 from pipeline.report.numbers import COLUMNS, Column, columns_of
-from pipeline.report.summary import RunSummary, known, non_dominated
+from pipeline.report.summary import RunSummary
 
 NOTE_WIDTH = 100
 MARK = "*"  # before a model that none other beats
@@ -35,7 +36,7 @@ def shown_columns(run: RunSummary) -> tuple[Column, ...]:
 
 def cells(run: RunSummary, columns: Sequence[Column]) -> list[list[str]]:
     """Heading and one line per model: name (marked when none other beats it) and the shared columns."""
-    marked = non_dominated(run.models)
+    marked = marked_models(run)
     lines = [["", "model", *(column.heading for column in columns)]]
     for name, metrics in run.models.items():
         mark = MARK if name in marked else ""
@@ -86,22 +87,10 @@ def _plain_part(run: RunSummary, columns: Sequence[Column]) -> str:
     return "\n".join(row.rstrip() for row in rows)
 
 
-def legend(run: RunSummary) -> str:
-    """What the mark means, and what speed-ups are over; "" when nothing was tested."""
-    parts = []
-    if non_dominated(run.models):
-        parts.append("no other model is both more accurate and evaluates fewer dot products")
-    if any(known(metrics, "speedup") is not None for metrics in run.models.values()):
-        parts.append(f"one-vs-rest evaluates {run.n_classes:,} classes")
-    if any(known(metrics, "ovr_ops_per_row") is not None for metrics in run.models.values()):
-        parts.append("training ops of a bengio-tree are without those of the one-vs-rest classifiers before it")
-    return "; ".join(parts)
-
-
 def footnotes(run: RunSummary) -> list[str]:
     """Below the table: the mark, and the models that are not in it."""
     text = legend(run)
-    mark = f"{MARK} " if non_dominated(run.models) else ""
+    mark = f"{MARK} " if marked_models(run) else ""
     missing = [f"not trained (left out): {', '.join(map(printable, run.left_out))}"] if run.left_out else []
     return [*([mark + text] if text else []), *missing]
 

@@ -21,6 +21,7 @@ from pipeline.report.figures import (
 )
 from pipeline.report.numbers import times
 from pipeline.report.plot import Plot
+from pipeline.report.relaxed_members import apart_from_others
 from pipeline.report.summary import RunSummary, known
 from pipeline.report.table import printable
 from pipeline.report.trees_tables import kind_of, shape_of, tree_models
@@ -38,7 +39,8 @@ Spot = tuple[float, float]  # speed-up, accuracy in per cent
 def speedup_plot(run: RunSummary) -> Plot | None:
     """Every tree, and one-vs-rest where it is among the models; None for less than two trees, which are points of the
     figure of accuracy against test cost anyway."""
-    names = [name for name in run.models if kind_of(run, name) == "ovr"] + tree_models(run)
+    other = apart_from_others(run)  # whose speed-ups are of kernel values, or of fewer classes
+    names = [name for name in run.models if kind_of(run, name) == "ovr" and name not in other] + tree_models(run)
     spots = {name: spot for name in names if (spot := _spot(run, name)) is not None}
     if sum(name in spots for name in tree_models(run)) < 2:
         return None

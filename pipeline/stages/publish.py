@@ -8,7 +8,7 @@ import platform
 import shlex
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,6 +16,7 @@ from pipeline.config import OWN_ROWS, SVM_KEYS, KMeansTree, Learner, RunConfig, 
 from pipeline.notes import learner_notes
 from pipeline.published import MADE_FROM, METRICS, REPORT
 from pipeline.report.page import write_report
+from pipeline.report.relaxed_findings import nothing_gained
 from pipeline.report.small_tables import small_tables
 from pipeline.report.summary import RunSummary, StepTiming
 from pipeline.report.sweeps import beams_of, compressions_of, lines_of, repeats_of
@@ -92,6 +93,7 @@ class PublishStage(Stage):
     def run(self, work: Work) -> Made:
         run_folder = work.folder.parent.parent
         summary = summary_of(self.config, work, self.asked)
+        summary = replace(summary, findings=[*summary.findings, *nothing_gained(summary)])
         for name in (METRICS, PAGE):  # a kill from here on leaves no results rather than those of two configs
             (run_folder / name).unlink(missing_ok=True)
         digests = []

@@ -71,11 +71,11 @@ def predict_block(
     rows = read_rows(block)
     if len(selected.index) != rows.n_rows:
         rows = rows.take(selected.index)
-    warm_up(saved, rows, top, encoded, beam)
-    start = time.perf_counter()
     with numbered(lambda: selected.row_ids):
+        warm_up(saved, rows, top, encoded, beam)
+        start = time.perf_counter()
         ranking = saved.rank(rows, top, encoded, selected.labels, beam)
-    seconds = time.perf_counter() - start
+        seconds = time.perf_counter() - start
     digest = write_part(Path(target_dir) / part_name(block.index), selected, ranking)
     return PredictReport(rows.n_rows, int(ranking.evaluations.sum(dtype=np.int64)), seconds, (digest,))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tasks.relaxed.ground import Ground, node_name
+from tasks.rows import Csr, Dense
 from tasks.rows.base import Array
 from tasks.svm.class_rows import NodeRows
 from tasks.svm.classifier import Classifier, LinearClassifier
@@ -15,13 +16,16 @@ from tasks.svm.one_vs_all import one_vs_all
 from tasks.svm.solver import BinarySolver
 
 
-def solver_of(ground: Ground, rows: NodeRows, classes: Array) -> BinarySolver:
-    """A solver of two sides of a node's rows; a row counts as often as it stands for rows."""
+def solver_of(ground: Ground, rows: NodeRows, classes: Array, held: Dense | Csr | None = None) -> BinarySolver:
+    """A solver of two sides of a node's rows; a row counts as often as it stands for rows.
+
+    held  these rows, where somebody has read them already
+    """
     costs = (np.float32(ground.cost) * rows.weights).astype(np.float32)
     if ground.gram is not None:
         return KernelSolver(read_square(ground.gram, rows.numbers), costs, rows.numbers)
     rng = ground.stream(node_name(classes), "order")
-    return LinearSolver(ground.rows.take(rows.numbers), costs, rng)
+    return LinearSolver(ground.rows.take(rows.numbers) if held is None else held, costs, rng)
 
 
 def leaf_classifiers(ground: Ground, classes: Array, first: int, last: int) -> list[Classifier]:

@@ -10,10 +10,15 @@ from pathlib import Path
 import pytest
 
 from pipeline.config import load_config
+from pipeline.ingest import ingest
 from pipeline.plan import make_plan, memory_plan
 from pipeline.profile import Profile
 from pipeline.resources import DiskTooSmall, refusals
+from pipeline.rows_facts import rows_facts
+from pipeline.stage import Facts
+from pipeline.stages.svm_ways import smaller_svm
 from pipeline.store import PROGRESS
+from pipeline.systems import stages_of
 from tests.pipeline.cli_caller import gaussian, labelgrove, make_run, snapshot, succeeds
 
 CONFIG = """\
@@ -94,3 +99,40 @@ def test_what_an_interrupted_run_has_written_needs_no_room_again(
     assert refusals(make_plan(config), memory_plan(plan, Profile())) == []
     said = succeeds("plan", tmp_path / "copy" / "c.toml", "-s", "ovr.rounds=2")
     assert "KiB are there already" in said.out
+
+
+def machines(name: str, kind: str, kernel: str) -> str:
+    return f'[[train]]\nname = "{name}"\nkind = "{kind}"\nkernel = "{kernel}"\n'
+
+
+KERNELS = [
+    machines("k", "ovr", "chi2"),
+    machines("r", "relaxed-hierarchy", "rbf"),
+    machines("lin", "marszalek", "linear"),
+]
+
+
+def test_what_helps_kernels_is_said_of_kernels(tmp_path: Path) -> None:
+    """Too large are what two of them settle first; all models that wait for that are left out together."""
+    rows, labels = gaussian(6000, 4, 6)
+    dataset = ingest(rows, tmp_path / "d.zarr", labels=labels, split="0.8,0,0.2")
+    config = tmp_path / "c.toml"
+    config.write_text(CONFIG + "".join(KERNELS))
+    room = ("--scheduler", "local:1", "--memory", "1000 MiB")
+    hint = labelgrove("plan", config, *room).err.split("what to do: ")[1]
+    assert "--skip k,r to run the rest" in hint
+    assert "fewer training rows a class at ingest (memory for chi2 and rbf grows with their square)" in hint
+    assert "a linear learner on a feature map (an encoding of kind chi2-map or hi-map)" in hint
+    assert [word for word in ("bits", "--block-rows", "rows_per_node", "pca") if word in hint] == []
+    succeeds("plan", config, *room, "--skip", "k,r")
+    hint = labelgrove("plan", config, *room, "--only", "r").err.split("what to do: ")[1]
+    assert 'kernel = "linear"' in hint
+    assert "chi2-map" not in hint
+    run = load_config(config).run
+    stages = {one.name: one for one in stages_of(run, Facts(dataset, rows_facts(run, dataset)))}
+    assert smaller_svm([stages["train_ovr"], stages["predict_ovr"]]) == []
+    assert smaller_svm([stages["train_r"]])[0] == "a smaller `rows_per_node`"
+    assert [way.split(" (")[0] for way in smaller_svm([stages["train_lin"], stages["predict_lin"]])] == [
+        "a smaller `rows_per_node`",
+        "fewer features for the linear kernel",
+    ]

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from pipeline.config import CodesEncoding, load_config
-from pipeline.preset import PRESETS, filled, plain_name
+from pipeline.dataset import Dataset
+from pipeline.preset import PRESETS, counts_of_classes, filled, plain_name
+from pipeline.report.relaxed_members import Member
 from tests.pipeline.cli_caller import assert_refused, gaussian, labelgrove, succeeds, write_source
 
 TREE = "r\ta\nr\tb\na\tc0\na\tc1\na\tc2\nb\tc3\nb\tc4\nb\tc5\n"
@@ -89,6 +91,56 @@ def test_every_preset_is_planned_for_any_dataset(place: Path, name: str) -> None
     config = load_config(place / f"{name}-some-data.toml")
     assert config.dataset_path.samefile(place / "some data.zarr")
     assert not (place / "runs").exists()
+
+
+def test_smaller_numbers_of_classes_are_drawn_five_times_and_all_classes_learnt_once(place: Path) -> None:
+    succeeds("run", "relaxed-classes", "--data", "some data.zarr", "--dry-run", *SERIAL)
+    learners = load_config(place / "relaxed-classes-some-data.toml").run.train
+    for kind in ("ovr", "relaxed-hierarchy", "marszalek", "spectral-tree"):
+        drawn = [(one.classes, one.draw) for one in learners if one.kind == kind]
+        assert drawn == [(n, draw) for n in (2, 3, 4) for draw in range(5)] + [(6, 0)]
+    assert {one.rho for one in learners if one.kind == "relaxed-hierarchy"} == {0.5}
+    assert {one.alpha for one in learners if one.kind == "marszalek"} == {0.4}
+    only = ("--only", "ovr-[36]-0,marszalek-[36]-0")
+    said = succeeds("run", "relaxed-classes", "--data", "some data.zarr", *only, *SERIAL)
+    assert "no other model of the same classes is both more accurate" in said.out
+    again = succeeds("report", place / "runs" / "relaxed-classes-some-data")
+    assert "as many dot products as a model has learnt classes" in again.out
+    page = (place / "runs" / "relaxed-classes-some-data" / "report.html").read_text("utf-8")
+    assert "Accuracy against classes." in page
+    assert "K^1.00 ovr" in page
+
+
+def test_what_was_not_worth_its_training_is_said_at_the_end_and_on_the_page(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipeline.report.relaxed_findings.DEAR", 0.0)
+    monkeypatch.setattr("pipeline.report.relaxed_findings.one_vs_rest_of", lambda *_: [perfect])
+    perfect = Member("ovr", "ovr", "linear", "", 6, {"mean_per_class_top1": 1.01})
+    said = succeeds("run", "relaxed", "--data", "some data.zarr", "--only", "ovr-svm,spectral-2", *SERIAL)
+    assert "warning: NothingGained: spectral-2: costs 0." in said.err
+    page = (place / "runs" / "relaxed-some-data" / "report.html").read_text("utf-8")
+    assert "NothingGained: spectral-2: costs 0." in page
+    assert "more levels make it cheaper" in page
+
+
+def test_classes_without_training_rows_are_not_counted_among_those_drawn(tmp_path: Path) -> None:
+    rows, labels = gaussian(80, 4, 4)
+    source, marks = write_source(tmp_path, rows, [f"c{label}" for label in labels])
+    (tmp_path / "names.txt").write_text("".join(f"c{i}\n" for i in range(9)))
+    succeeds("ingest", source, tmp_path / "d.zarr", "--labels", marks, "--classes", tmp_path / "names.txt")
+    dataset = Dataset.open(tmp_path / "d.zarr")
+    assert (dataset.n_classes, counts_of_classes(dataset)) == (9, [2, 3, 4])
+    filled_in = filled("relaxed-classes", dataset, "r", "d.zarr")
+    assert "classes = [4], draw = [0]" in filled_in
+
+
+def test_two_classes_are_learnt_without_draws(tmp_path: Path) -> None:
+    rows, labels = gaussian(40, 4, 2)
+    source, marks = write_source(tmp_path, rows, labels)
+    succeeds("ingest", source, tmp_path / "d.zarr", "--labels", marks)
+    text = filled("relaxed-classes", Dataset.open(tmp_path / "d.zarr"), "r", "d.zarr")
+    assert (text.count("[[train]]"), text.count("classes = [2], draw = [0]")) == (4, 4)
 
 
 @pytest.mark.parametrize("name", PRESETS)

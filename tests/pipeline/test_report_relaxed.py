@@ -274,11 +274,12 @@ def test_kernels_and_samples_of_classes_are_not_among_dot_products_per_row() -> 
     run = run_of(rivals() | {"few": few, "k": model("ovr", 0.9, 1.0, kernel="chi2")})
     (plot,) = [one for one in plots_of(run) if one.name == "accuracy-cost"]
     assert [row["model"] for row in table(plot)] == list(rivals())
-    assert plot.caption.endswith("Models with kernels, or of samples of the classes, are above.")
+    assert plot.caption.endswith("Models with kernels or of samples of the classes are above.")
     (plain,) = [one for one in plots_of(run_of(rivals())) if one.name == "accuracy-cost"]
     assert plain.caption.endswith("better in both.")
     (held,) = [one for one in plots_of(run) if one.name == "flat-error"]
-    assert len(table(held)) == len(run.models)
+    assert [row["model"] for row in table(held)] == [*rivals(), "k"]
+    assert held.caption.endswith("Models of samples of the classes are above.")
 
 
 def test_one_vs_rest_alone_draws_nothing() -> None:
@@ -341,8 +342,10 @@ def test_the_exponent_of_a_power_is_found(power: float) -> None:
     assert [(size.n_classes, size.draws) for size in found.sizes] == [(25, 3), (50, 3), (100, 3)]
     assert found.exponent == pytest.approx(power)
     assert [size.complexity for size in found.sizes] == pytest.approx([n**power for n in (25, 50, 100)])
-    first, second = growth_plots(members)
+    first, second, third = growth_plots(members)
     assert (first.name, second.name) == ("relaxed-growth-linear", "relaxed-relative-growth-linear")
+    assert third.name == "relaxed-accuracy-growth-linear"
+    assert [float(row["mean_per_class_top1"]) for row in table(third)] == pytest.approx(3 * [0.8])
     assert f"K^{power:.2f} relaxed-hierarchy" in texts(first.svg)
     assert "K^1.00 one-vs-rest" in texts(first.svg)
     assert first.caption.endswith("Settings: relaxed-hierarchy, rho 0.7.")
@@ -362,6 +365,20 @@ def test_models_that_differ_in_more_than_the_draw_grow_apart() -> None:
     found = growths_of(relaxed_members(run_of(grown)))
     assert [[(size.n_classes, size.draws) for size in one.sizes] for one in found] == 2 * [[(10, 2), (100, 2)]]
     assert [one.sizes[0].complexity for one in found] == pytest.approx([1.0, 2.0])
+
+
+def test_the_exponent_is_fitted_to_all_models_not_to_means() -> None:
+    costs = {(10, 0): 2.0, (10, 1): 8.0, (10, 2): 8.0, (100, None): 20.0}
+    models = {
+        f"rh-{n}-{draw}": model(
+            "relaxed-hierarchy", 0.8, cost / n, n_classes=n, **({} if draw is None else {"draw": draw})
+        )
+        for (n, draw), cost in costs.items()
+    }
+    (found,) = growths_of(relaxed_members(run_of(models)))
+    logs = np.log(np.array([[n, cost] for (n, _), cost in costs.items()]))
+    assert found.exponent == pytest.approx(np.polyfit(logs[:, 0], logs[:, 1], 1)[0])
+    assert found.exponent != pytest.approx(math.log10(20 / 6))  # that of the means
 
 
 def test_without_several_numbers_of_classes_nothing_grows() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.relaxed import pair_tasks
-from tasks.relaxed.pair_tasks import PairRun, file_of, learn_pairs, pair_classifier, pair_runs, read_pairs
+from tasks.relaxed.pair_tasks import PairRun, file_of, groups, learn_pairs, pair_classifier, pair_runs, read_pairs
 from tasks.relaxed.rules import AllRule
 from tasks.svm.classifier import KernelClassifier, LinearClassifier
 from tests.damage import DAMAGES
@@ -74,3 +74,30 @@ def test_a_damaged_run_is_learnt_again_to_the_same_bytes(tmp_path: Path, damage:
         read_pairs(run, ground)
     learn_pairs(run, ground, classes)
     assert file_of(run, ground).read_bytes() == before
+
+
+@given(sizes=st.lists(st.integers(1, 9), max_size=20), first=st.integers(0, 5), most=st.integers(1, 30))
+def test_groups_are_of_all_later_classes_and_hold_few_rows(sizes: list[int], first: int, most: int) -> None:
+    found = list(groups(np.array(sizes, np.int64), first, most))
+    assert [place for group in found for place in group] == list(range(first, len(sizes)))
+    for group in found:
+        held = sum(sizes[place] for place in group)
+        assert held <= most or len(group) == 1
+        assert group.stop == len(sizes) or held + sizes[group.stop] > most
+
+
+@pytest.mark.parametrize("most", [1, 25, 256])
+@pytest.mark.parametrize("body", ["float32", "float16", "csr"])
+def test_rows_that_are_read_for_many_pairs_give_the_bits_of_a_pair_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, most: int
+) -> None:
+    monkeypatch.setattr(pair_tasks, "HELD_ROWS", most)
+    ground = ground_of(tmp_path, AllRule(), Planted.of(2, n_classes=5), body=body)
+    classes = root_classes(ground)
+    learn_pairs(PairRun(0, 0, 4), ground, classes)
+    named = [(a, b) for i, a in enumerate(classes) for b in classes[i + 1 :]]
+    for pair, one in zip(named, read_pairs(PairRun(0, 0, 4), ground), strict=True):
+        alone = pair_classifier(ground, np.array(pair, np.int32))
+        assert isinstance(alone, LinearClassifier)
+        np.testing.assert_array_equal(one.weights, alone.weights)
+        assert one.bias == alone.bias
