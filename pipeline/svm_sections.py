@@ -76,9 +76,12 @@ class RelaxedHierarchy(SplitLearner):
     samples: int = Field(
         30, ge=1, description="pairs of classes tried, bottom-up; at most as many as a node has classes"
     )
-    finalists: int = Field(3, ge=1, description="colorings that are solved on all rows of a large node, the best ones")
+    finalists: int = Field(3, ge=1, description="colorings that are solved on all rows of a large split, the best ones")
     search_rows: int | None = Field(
         None, ge=2, description="rows on which all are tried first; default: 4,000, of kernels 2,000"
+    )
+    split_rows: int | None = Field(
+        None, ge=2, description="rows that a split learns from at most; default: rows_per_node, of kernels 2,000"
     )
     half_steps: int = Field(24, ge=2, description="classifier and coloring in turn, at most")
     leaves: Literal["one-vs-all", "continued"] = Field(
@@ -89,6 +92,13 @@ class RelaxedHierarchy(SplitLearner):
     )
     first_rho: float = Field(
         0.6, ge=0, allow_inf_nan=False, description="with which colorings grow first, if it is the larger; 0: the paper"
+    )
+    most_lost: float | None = Field(
+        None,
+        ge=0,
+        allow_inf_nan=False,
+        description="share of held-out rows that a split may lose for each classifier that it saves, or its node is a "
+        "one-vs-all leaf; default: 0.003, or 0.6 / classes if that is more, of kernels none; 1: the paper",
     )
     leaf_classes: int = Field(4, ge=1, description="nodes of 3 to so many classes are one-vs-all leaves; 1: the paper")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -33,6 +33,9 @@ HierarchyLearner = RelaxedHierarchy | SpectralTree | MarszalekTree | OneVsRest
 
 NODE_ROWS, KERNEL_NODE_ROWS = 100_000, 10_000  # of a node at most
 SEARCH_ROWS, KERNEL_SEARCH_ROWS = 4_000, 2_000
+KERNEL_SPLIT_ROWS = 2_000  # a row pays for all support vectors of its splits, which are more the more rows they had
+MOST_LOST = 0.003  # chosen on validation rows of two sets: it ends the hard one at 20 to 40 classes, the other at 4
+MOST_LOST_IN_ALL = 0.6  # of few classes each is more of what one-vs-rest costs
 LARGE_NODE = 20_000  # rows from which the parts of a linear node are tasks of their own
 CLASSIFIERS_A_CLASS = 20  # of a hierarchy, about: seen up to 20
 LEVELS_SHOWN = 3
@@ -53,7 +56,7 @@ class HierarchyStage(TrainStage):
         """Raises ParamError when a parameter is out of range, NoTrainingRows when there is nothing to learn from."""
         check_rows(learner, facts.dataset)
         check_drawn(learner, facts.dataset)
-        rule_of(learner)
+        rule_of(learner, facts.dataset.n_classes)
         return cls(learner, chain, facts.rows[learner.rows].n_features)
 
     def settings(self) -> dict[str, Any]:
@@ -72,8 +75,10 @@ class HierarchyStage(TrainStage):
     def run(self, work: Work) -> Made:
         started = time.perf_counter()
         settled, nodes = Settled.of(self.learner, work), work.folder / PROGRESS / NODES
-        ground = ground_of(self.learner, work, nodes, rule_of(self.learner), self.learner.kind)
+        rule = rule_of(self.learner, work.dataset.n_classes)
+        ground = ground_of(self.learner, work, nodes, rule, self.learner.kind)
         classes = drawn_classes(self.learner, ground.starts(), work.seed)
+        ground = replace(ground, rule=rule_of(self.learner, classes.size))
         write_array(nodes / ROOT, classes)
         large = LARGE_NODE if ground.linear else KERNEL_SEARCH_ROWS
         grown = Growth(ground, work.pool, large).grow(classes)
@@ -115,22 +120,27 @@ def measured_since(started: float, learner: AnySvm, work: Work) -> dict[str, flo
     return {"seconds": seconds, TRAIN_SECONDS: seconds + before}
 
 
-def rule_of(learner: HierarchyLearner) -> Rule:
-    """How the learner colors classes. Raises ParamError."""
+def rule_of(learner: HierarchyLearner, n_classes: int) -> Rule:
+    """How the learner colors so many classes. Raises ParamError."""
     linear = learner.kernel == "linear"
     if isinstance(learner, RelaxedHierarchy):
+        split_rows = learner.split_rows or (most_rows(learner) if linear else KERNEL_SPLIT_ROWS)
+        price = max(MOST_LOST, MOST_LOST_IN_ALL / n_classes) if linear else 1.0
+        search_rows = learner.search_rows or (SEARCH_ROWS if linear else KERNEL_SEARCH_ROWS)
         return RelaxedRule(
             rho=learner.rho,
             balance=learner.balance,
             initialisation=learner.initialisation,
             samples=learner.samples,
             finalists=learner.finalists,
-            search_rows=learner.search_rows or (SEARCH_ROWS if linear else KERNEL_SEARCH_ROWS),
+            search_rows=min(search_rows, split_rows),
+            split_rows=split_rows,
             half_steps=learner.half_steps,
             continued=learner.leaves == "continued",
             least_active=learner.least_active,
             leaf_classes=learner.leaf_classes,
             first_rho=learner.first_rho,
+            most_lost=price if learner.most_lost is None else learner.most_lost,
         )
     if isinstance(learner, SpectralTree):
         return SpectralRule(learner.levels)

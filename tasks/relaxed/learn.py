@@ -31,6 +31,7 @@ from tasks.relaxed.ground import (
     write_node,
     write_part,
 )
+from tasks.relaxed.price import lost_rows, saved_classifiers
 from tasks.relaxed.rules import (
     MarszalekRule,
     RelaxedRule,
@@ -46,6 +47,7 @@ from tasks.svm.class_rows import NodeRows
 from tasks.svm.classifier import Classifier
 from tasks.svm.solver import BinarySolver
 
+LOST = "lost"  # of a record: the share of rows that a split loses
 FIRST_HALF_STEPS = 8  # with the larger rho, whose end nobody needs
 
 
@@ -132,9 +134,8 @@ def relaxed_split(ground: Ground, rule: RelaxedRule, classes: Array) -> Split | 
     if hard(rule, [outcomes[place] for place in best]):
         return None
     if ground.node_rows(classes).n_rows == rows.n_rows:
-        chosen = tries[best[0]]
-        split = split_from(problem, chosen, outcomes[best[0]], len(tries))
-        return None if left_alone(rule, split.outcome) else split
+        split = priced(split_from(problem, tries[best[0]], outcomes[best[0]], len(tries)), ground, rule, classes)
+        return None if left_alone(rule, split) else split
     return finished([finish_coloring(coloring, ground, classes) for coloring in finalists(rule, outcomes)], rule, tries)
 
 
@@ -166,10 +167,17 @@ def grown(problem: NodeProblem, rule: RelaxedRule, coloring: Array) -> Tried:
 
 
 def finish_coloring(coloring: Array, ground: Ground, classes: Array) -> Split:
-    """Where a coloring leads on all rows of the node."""
-    problem, _ = problem_of(ground, ground.rule, classes, None)
+    """Where a coloring leads on the rows that a split learns from."""
+    problem, _ = problem_of(ground, ground.rule, classes, ground.rule.split_rows)
     tried = alternate(problem, coloring)
-    return split_from(problem, tried, outcome_of(ground, tried), 1)
+    return priced(split_from(problem, tried, outcome_of(ground, tried), 1), ground, ground.rule, classes)
+
+
+def priced(split: Split, ground: Ground, rule: RelaxedRule, classes: Array) -> Split:
+    """The split with the share of rows that it loses in its record, where that decides."""
+    if rule.most_lost < 1 and not split_stays(rule, split.outcome):
+        split.record[LOST] = lost_rows(ground, classes, split.outcome.coloring, rule.search_rows)
+    return split
 
 
 def outcome_of(ground: Ground, tried: Tried) -> Outcome:
@@ -211,7 +219,7 @@ def finished(splits: Sequence[Split], rule: RelaxedRule, tried: Sequence[Any]) -
     """The best of the splits on all rows; None where it is to be left alone."""
     best = splits[ranked([split.outcome for split in splits])[0]]
     best.record["tried"] = len(tried)
-    return None if left_alone(rule, best.outcome) else best
+    return None if left_alone(rule, best) else best
 
 
 def hard(rule: RelaxedRule, outcomes: Sequence[Outcome]) -> bool:
@@ -219,11 +227,19 @@ def hard(rule: RelaxedRule, outcomes: Sequence[Outcome]) -> bool:
     return not rule.continued and outcomes[0].coloring.size > 2 and all(one.forced for one in outcomes)
 
 
-def left_alone(rule: RelaxedRule, outcome: Outcome) -> bool:
-    """Whether a node is better one-vs-all: the best split is forced, or rules out too few classes."""
-    if rule.continued or outcome.coloring.size == 2:
+def split_stays(rule: RelaxedRule, outcome: Outcome) -> bool:
+    """Whether a split is made whatever it is like."""
+    return rule.continued or outcome.coloring.size == 2
+
+
+def left_alone(rule: RelaxedRule, split: Split) -> bool:
+    """Whether a node is better one-vs-all: its best split is forced, rules out too few classes, or loses too much."""
+    outcome = split.outcome
+    if split_stays(rule, outcome):
         return False
-    return outcome.forced or too_few_active(outcome.coloring, rule.least_active)
+    if outcome.forced or too_few_active(outcome.coloring, rule.least_active):
+        return True
+    return bool(split.record.get(LOST, 0.0) > rule.most_lost * max(0.0, saved_classifiers(outcome.coloring)))
 
 
 def leaf_range(part: tuple[int, int], ground: Ground, classes: Array) -> int:

@@ -28,17 +28,21 @@ class RelaxedRule:
     samples: int
     finalists: int
     search_rows: int
+    split_rows: int
     half_steps: int
     continued: bool
     least_active: float
     leaf_classes: int
     first_rho: float
+    most_lost: float
 
     def __post_init__(self) -> None:
         if not (0 < self.rho < np.inf):
             raise ParamError("rho", self.rho, "above 0", "at 0 every class is ignored")
         if not 0 <= self.least_active <= 1:
             raise ParamError("least_active", self.least_active, "0 to 1", "it is a share of a node's classes")
+        if not self.most_lost >= 0:
+            raise ParamError("most_lost", self.most_lost, "0 or more", "it is a share of a node's rows")
 
 
 @dataclass(frozen=True, slots=True)

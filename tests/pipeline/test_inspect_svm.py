@@ -56,7 +56,7 @@ def nodes() -> dict[str, Node]:
 
 def test_a_relaxed_hierarchy_says_its_setting_and_shape(tmp_path: Path) -> None:
     (section,) = loaded(tmp_path, learner("relaxed-hierarchy", "rho = 0.3", "balance = 7"))
-    facts = MADE_OF | {"rule": repr(rule_of(section))}
+    facts = MADE_OF | {"rule": repr(rule_of(section, 50))}
     place = saved(tmp_path / "m", build(RELAXED, nodes(), "root", WIDTH, 9, facts | {"drawn": 5}))
     found = inspected(place)
     told = found["support_vector_machines"]
@@ -93,7 +93,7 @@ def test_a_relaxed_hierarchy_says_its_setting_and_shape(tmp_path: Path) -> None:
 )
 def test_the_setting_is_that_of_the_section(tmp_path: Path, kind: str, key: str, value: float) -> None:
     (section,) = loaded(tmp_path, learner(kind, f"{key} = {value}"))
-    assert setting_of(repr(rule_of(section)))[key] == value
+    assert setting_of(repr(rule_of(section, 50)))[key] == value
 
 
 @pytest.mark.parametrize("rule", ["", "AllRule()", "words that are no rule", "Rule(rho=os.remove('x'))", "3"])

@@ -9,6 +9,8 @@ import pytest
 
 from pipeline.config import DagSvm, MarszalekTree, OneVsRest, RelaxedHierarchy, SpectralTree, is_svm, load_config
 from pipeline.config_errors import ConfigError
+from pipeline.stages.hierarchy import rule_of
+from tasks.relaxed.rules import RelaxedRule
 
 HEAD = 'name = "s"\n[data]\npath = "x.zarr"\n'
 
@@ -158,3 +160,34 @@ def test_defaults_are_those_of_the_paper_where_it_has_them(tmp_path: Path) -> No
     assert (relaxed.balance, relaxed.samples, relaxed.initialisation) == (10, 30, "bottom-up")
     assert relaxed.leaves == "one-vs-all"
     assert (relaxed.kernel, relaxed.C, relaxed.width, relaxed.classes) == ("linear", None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("keys", "n_classes", "most_lost"),
+    [
+        ((), 10_000, 0.003),
+        ((), 200, 0.003),
+        ((), 20, 0.03),  # each of 20 classifiers is ten times as much of all of them as each of 200
+        (("most_lost = 0.01",), 20, 0.01),
+        (("most_lost = 0",), 200, 0.0),
+        (('kernel = "rbf"',), 20, 1.0),
+        (('kernel = "rbf"', "most_lost = 0.02"), 20, 0.02),
+    ],
+)
+def test_the_price_of_a_split(tmp_path: Path, keys: tuple[str, ...], n_classes: int, most_lost: float) -> None:
+    (section,) = loaded(tmp_path, learner("relaxed-hierarchy", *keys))
+    rule = rule_of(section, n_classes)
+    assert isinstance(rule, RelaxedRule)
+    assert rule.most_lost == most_lost
+
+
+def test_splits_of_kernels_learn_from_few_rows(tmp_path: Path) -> None:
+    found = []
+    for number, keys in enumerate(
+        ((), ('kernel = "rbf"',), ('kernel = "rbf"', "split_rows = 50"), ("split_rows = 60",))
+    ):
+        (folder := tmp_path / str(number)).mkdir()
+        rule = rule_of(loaded(folder, learner("relaxed-hierarchy", *keys))[0], 9)
+        assert isinstance(rule, RelaxedRule)
+        found.append((rule.search_rows, rule.split_rows))
+    assert found == [(4000, 100_000), (2000, 2000), (50, 50), (60, 60)]

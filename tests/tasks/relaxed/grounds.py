@@ -24,11 +24,13 @@ RELAXED = RelaxedRule(
     samples=4,
     finalists=2,
     search_rows=1 << 30,
+    split_rows=1 << 30,
     half_steps=12,
     continued=False,
     least_active=0.4,
     leaf_classes=1,
     first_rho=0.0,
+    most_lost=1.0,
 )
 
 

@@ -11,9 +11,10 @@ import pytest
 
 from tasks.relaxed import learn
 from tasks.relaxed.alternate import ColoringParams, NodeProblem, alternate
-from tasks.relaxed.ground import ONE_VS_ALL, SINGLE, SPLIT, Ground, Learnt, NodeTask, node_name, read_node
+from tasks.relaxed.ground import ONE_VS_ALL, SINGLE, SPLIT, Ground, Learnt, NodeTask, node_name, packed, read_node
 from tasks.relaxed.learn import (
     Outcome,
+    Split,
     finalists,
     finish_coloring,
     hard,
@@ -166,6 +167,33 @@ def test_a_sample_searches_and_all_rows_finish(tmp_path: Path, kind: str, body: 
     assert ground.node_rows(classes, 20).n_rows == 20 < ground.node_rows(classes).n_rows
 
 
+@each_kind
+def test_splits_learn_from_a_sample_of_rows(tmp_path: Path, kind: str, body: str) -> None:
+    data, rule = Planted.of(7, width=8), replace(RELAXED, search_rows=20, split_rows=24)
+    grounds = [
+        ground_of(tmp_path / "split", rule, data, kind, body, cost=3.0),
+        ground_of(tmp_path / "node", RELAXED, data, kind, body, cost=3.0, most_rows=24),
+    ]
+    classes = root_classes(grounds[0])
+    coloring = initial_colorings(grounds[0], rule, classes)[0]
+    found, same = (finish_coloring(coloring, ground, classes) for ground in grounds)
+    assert found.outcome.coloring.tolist() == same.outcome.coloring.tolist()
+    assert found.record == same.record
+    assert grounds[0].node_rows(classes, 24).n_rows == 24 < grounds[0].node_rows(classes).n_rows
+
+
+@each_kind
+def test_leaves_learn_from_all_rows(tmp_path: Path, kind: str, body: str) -> None:
+    unparted = replace(RELAXED, search_rows=20, split_rows=24, rho=1e-9)
+    leaf, whole = (
+        learnt_at(ground_of(tmp_path / name, rule, Planted.of(7, width=8), kind, body))
+        for name, rule in (("unparted", unparted), ("all", AllRule()))
+    )
+    assert leaf.kind == whole.kind == ONE_VS_ALL
+    one, other = packed(leaf.classifiers), packed(whole.classifiers)  # type: ignore[arg-type]
+    assert {key: value.tolist() for key, value in one.items()} == {key: value.tolist() for key, value in other.items()}
+
+
 def test_rows_of_a_node_may_be_fewer_than_its_classes(tmp_path: Path) -> None:
     ground = ground_of(tmp_path, replace(RELAXED, search_rows=2), Planted.of(8), most_rows=3)
     assert ground.node_rows(root_classes(ground)).n_rows == 8
@@ -199,12 +227,25 @@ def test_what_is_hard_to_part_is_left_alone() -> None:
     assert not hard(RELAXED, [*forced, outcome(5.0, [1, -1, 0])])
     assert not hard(replace(RELAXED, continued=True), forced)
     assert not hard(RELAXED, [outcome(1.0, [1, -1], forced=True)])
-    few = outcome(1.0, [1, -1, 0, 0, 0, 0])
+
+
+def split(coloring: list[int], forced: bool = False, **record: float) -> Split:
+    return Split(outcome(1.0, coloring, forced), LinearClassifier(np.zeros(2, np.float32), 0.0), record)
+
+
+def test_what_rules_out_few_classes_or_loses_many_rows_is_left_alone() -> None:
+    few = split([1, -1, 0, 0, 0, 0])
     assert left_alone(RELAXED, few)
     assert not left_alone(replace(RELAXED, least_active=0.3), few)
     assert not left_alone(replace(RELAXED, continued=True), few)
-    assert left_alone(replace(RELAXED, least_active=0.0), forced[0])
-    assert not left_alone(RELAXED, outcome(1.0, [1, -1], forced=True))
+    assert left_alone(replace(RELAXED, least_active=0.0), split([1, -1, 0], forced=True))
+    assert not left_alone(RELAXED, split([1, -1], forced=True))
+    priced = replace(RELAXED, most_lost=0.01)  # two of six classes on either side save three classifiers, less one
+    assert not left_alone(priced, split([1, 1, 0, 0, -1, -1], lost=0.01))
+    assert left_alone(priced, split([1, 1, 0, 0, -1, -1], lost=0.0101))
+    assert left_alone(replace(priced, least_active=0.0), split([1, -1, 0, 0, 0], lost=1e-6))  # saves nothing
+    assert not left_alone(priced, split([1, -1], lost=0.4))
+    assert not left_alone(replace(priced, continued=True), split([1, 1, 0, 0, -1, -1], lost=0.4))
 
 
 @each_kind
