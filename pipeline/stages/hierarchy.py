@@ -36,6 +36,7 @@ SEARCH_ROWS, KERNEL_SEARCH_ROWS = 4_000, 2_000
 KERNEL_SPLIT_ROWS = 2_000  # a row pays for all support vectors of its splits, which are more the more rows they had
 MOST_LOST = 0.003  # chosen on validation rows of two sets: it ends the hard one at 20 to 40 classes, the other at 4
 MOST_LOST_IN_ALL = 0.6  # of few classes each is more of what one-vs-rest costs
+CHEAP_RHO = 0.4  # above it the price rises
 LARGE_NODE = 20_000  # rows from which the parts of a linear node are tasks of their own
 CLASSIFIERS_A_CLASS = 20  # of a hierarchy, about: seen up to 20
 LEVELS_SHOWN = 3
@@ -125,7 +126,7 @@ def rule_of(learner: HierarchyLearner, n_classes: int) -> Rule:
     linear = learner.kernel == "linear"
     if isinstance(learner, RelaxedHierarchy):
         split_rows = learner.split_rows or (most_rows(learner) if linear else KERNEL_SPLIT_ROWS)
-        price = max(MOST_LOST, MOST_LOST_IN_ALL / n_classes) if linear else 1.0
+        price = price_of(learner.rho, n_classes) if linear else 1.0
         search_rows = learner.search_rows or (SEARCH_ROWS if linear else KERNEL_SEARCH_ROWS)
         return RelaxedRule(
             rho=learner.rho,
@@ -147,6 +148,11 @@ def rule_of(learner: HierarchyLearner, n_classes: int) -> Rule:
     if isinstance(learner, MarszalekTree):
         return MarszalekRule(learner.alpha, learner.cut_rows, learner.least_active)
     return AllRule()
+
+
+def price_of(rho: float, n_classes: int) -> float:
+    """Rows that a split may lose for a classifier; who asks for a large rho wants cheap hierarchies, at any price."""
+    return max(MOST_LOST, MOST_LOST_IN_ALL / n_classes) * max(1.0, (rho / CHEAP_RHO) ** 4)
 
 
 def most_rows(learner: AnySvm) -> int:
