@@ -98,8 +98,8 @@ class RelaxedHierarchy(SplitLearner):
         ge=0,
         allow_inf_nan=False,
         description="share of held-out rows that a split may lose for each classifier that it saves, or its node is a "
-        "one-vs-all leaf; default: 0.003, or 0.6 / classes if that is more, rising with rho above 0.4; of kernels none; "
-        "1: the paper",
+        "one-vs-all leaf; default: 0.003, or 0.6 / classes if that is more, rising with rho above 0.4; of kernels "
+        "none; 1: the paper",
     )
     leaf_classes: int = Field(4, ge=1, description="nodes of 3 to so many classes are one-vs-all leaves; 1: the paper")
 
