@@ -223,7 +223,7 @@ def label_sets(model_folder: str) -> dict[str, Array] | None:
     """What of a model tells what its walks cost and lose, by name, for `evaluate_part`; None where there is nothing.
 
     offsets, classes  of each node of a tree that is walked, for loss and ambiguity per depth
-    classifiers, one_vs_all  of each node of a hierarchy: classifiers asked there, and whether it is such a leaf
+    one_vs_all  of each node of a hierarchy: whether it is such a leaf
     learnt  the classes that were learnt, where these are a sample: rows of others count for nothing. Rows of a class
             that has no training rows do count, as everywhere
     """
@@ -232,7 +232,7 @@ def label_sets(model_folder: str) -> dict[str, Array] | None:
         return {"offsets": model.offsets, "classes": model.classes}
     sets: dict[str, Array] = {}
     if isinstance(model, Hierarchy):
-        sets |= {"classifiers": model.classifiers_of_node, "one_vs_all": model.one_vs_all}
+        sets |= {"one_vs_all": model.one_vs_all}
     if isinstance(model, Hierarchy | PairModel) and "drawn" in model.facts:
         sets["learnt"] = model.label_set(0) if isinstance(model, Hierarchy) else model.classes
     return sets or None

@@ -29,6 +29,7 @@ class Ranking:
     evaluations  (n_rows,) int32: classifiers (dot products) really evaluated for the row
     path         (n_rows, longest) int32 node ids from the root down, -1 padded; None for a flat model
     probabilities  None where they were not asked for, or the model has none
+    classifiers  (n_rows,) int32: classifiers asked, where evaluations are something else, kernel values; else None
     """
 
     classes: Array
@@ -36,6 +37,7 @@ class Ranking:
     evaluations: Array
     path: Array | None = None
     probabilities: Probabilities | None = None
+    classifiers: Array | None = None
 
 
 class Model(Protocol):

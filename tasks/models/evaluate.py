@@ -13,6 +13,7 @@ from tasks.metrics.accuracy import Confusion, mean_per_class, per_class_hits, to
 from tasks.metrics.calibration import Calibration
 from tasks.metrics.cost import speedup
 from tasks.metrics.hierarchy import LocalMeasures, hierarchical_errors, hierarchical_to_flat
+from tasks.models.base import Ranking
 from tasks.models.predictions import Predictions, read_part
 from tasks.rows.base import Array
 from tasks.taxonomy import Taxonomy
@@ -132,8 +133,8 @@ def evaluate_part(
     tree        {"parent", "leaf_of_class"} of the taxonomy that measures hierarchical error (it may be another than the
                 one a model was trained with); None: flat, where every error has height 1
     label_sets  {"offsets", "classes"} of a label tree's nodes, for loss and ambiguity per depth; of a hierarchy's
-                {"classifiers", "one_vs_all"}: classifiers asked at a node, whether it is a one-vs-all leaf; and
-                {"learnt"}: classes, rows of others take no part either
+                {"one_vs_all"}: whether it is a one-vs-all leaf; and {"learnt"}: classes, rows of others take no part
+                either
     raises      PredictionsDamaged
     """
     return evaluate_rows(read_part(part), n_classes, tree, label_sets)
@@ -170,15 +171,18 @@ def evaluate_rows(
         _bounded(Confusion.of(predicted, labels, n_classes)),
         local,
         calibration,
-        _asked(found.ranking.path[known], sets) if "classifiers" in sets and found.ranking.path is not None else None,
+        _asked(found.ranking, known, sets["one_vs_all"]) if "one_vs_all" in sets else None,
     )
 
 
-def _asked(path: Array, sets: Mapping[str, Array]) -> tuple[int, int]:
-    """Classifiers on paths (n, longest) of node ids, -1 padded; and how many of them end in a one-vs-all leaf."""
-    held = path >= 0
-    last = path[np.arange(len(path)), np.maximum(held.sum(axis=1) - 1, 0)] if path.size else np.zeros(0, np.int32)
-    return int(sets["classifiers"][path[held]].sum(dtype=np.int64)), int(sets["one_vs_all"][last].sum())
+def _asked(ranking: Ranking, known: Array, one_vs_all: Array) -> tuple[int, int] | None:
+    """Classifiers that some rows (n,) bool of a hierarchy were asked; how many of them end in a one-vs-all leaf."""
+    if ranking.path is None:
+        return None
+    asked = ranking.evaluations if ranking.classifiers is None else ranking.classifiers
+    last = np.maximum((ranking.path >= 0).sum(axis=1) - 1, 0)
+    leaf = ranking.path[np.arange(len(last)), last]
+    return int(asked[known].sum(dtype=np.int64)), int(one_vs_all[leaf[known]].sum())
 
 
 def _asked_sum(first: tuple[int, int] | None, second: tuple[int, int] | None) -> tuple[int, int] | None:

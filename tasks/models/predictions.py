@@ -1,7 +1,8 @@
 """Predictions as Parquet: one part per block, joined in block order without holding more than a part and a row group.
 
 Columns: row int64 (the source row), label int32 (null when not known), classes and scores fixed_size_list[top]
-(int32, -1 and float32, NaN where a row names fewer classes), evaluations int32, path list<int32> (trees only).
+(int32, -1 and float32, NaN where a row names fewer classes), evaluations int32, path list<int32> (trees only),
+classifiers int32 (hierarchies of kernels only, whose evaluations are kernel values).
 Of models whose scores are log-odds also: probabilities fixed_size_list[top] float32 of these classes, and
 label_log_probability float32 (natural logarithm; null when the label is not known).
 """
@@ -24,6 +25,7 @@ from tasks.rows.base import Array
 
 FORMAT, VERSION = "labelgrove.predictions", 1
 AGAIN = "predict again"
+CLASSIFIERS = "classifiers"
 PROBABILITIES, LABEL_LOG = "probabilities", "label_log_probability"
 
 
@@ -39,7 +41,9 @@ class Predictions:
         ranking = self.ranking
         path = () if ranking.path is None else _ragged(ranking.path)
         found = () if ranking.probabilities is None else (ranking.probabilities.named, ranking.probabilities.label_log)
-        return digest_arrays(self.row, self.label, ranking.classes, ranking.scores, ranking.evaluations, *path, *found)
+        asked = () if ranking.classifiers is None else (ranking.classifiers,)
+        every = ranking.classes, ranking.scores, ranking.evaluations
+        return digest_arrays(self.row, self.label, *every, *path, *found, *asked)
 
     def where(self, mask: Array) -> Predictions:
         """The rows (n,) bool that are asked for."""
@@ -48,7 +52,8 @@ class Predictions:
         found = ranking.probabilities
         if found is not None:
             found = Probabilities(found.named[mask], found.label_log[mask])
-        kept = Ranking(ranking.classes[mask], ranking.scores[mask], ranking.evaluations[mask], path, found)
+        asked = None if ranking.classifiers is None else ranking.classifiers[mask]
+        kept = Ranking(ranking.classes[mask], ranking.scores[mask], ranking.evaluations[mask], path, found, asked)
         return Predictions(self.row[mask], self.label[mask], kept)
 
 
@@ -56,7 +61,7 @@ def part_name(index: int) -> str:
     return f"part-{index:05d}.parquet"
 
 
-def schema_of(top: int, with_path: bool, with_probabilities: bool = False) -> pa.Schema:
+def schema_of(top: int, with_path: bool, with_probabilities: bool = False, with_classifiers: bool = False) -> pa.Schema:
     fields = [
         pa.field("row", pa.int64(), nullable=False),
         pa.field("label", pa.int32()),
@@ -66,7 +71,8 @@ def schema_of(top: int, with_path: bool, with_probabilities: bool = False) -> pa
     if with_probabilities:
         fields += [pa.field(PROBABILITIES, pa.list_(pa.float32(), top)), pa.field(LABEL_LOG, pa.float32())]
     fields.append(pa.field("evaluations", pa.int32(), nullable=False))
-    return pa.schema([*fields, pa.field("path", pa.list_(pa.int32()))] if with_path else fields)
+    fields += [pa.field("path", pa.list_(pa.int32()))] if with_path else []
+    return pa.schema([*fields, pa.field(CLASSIFIERS, pa.int32(), nullable=False)] if with_classifiers else fields)
 
 
 def write_part(target: Path, selected: Selected, ranking: Ranking) -> str:
@@ -84,7 +90,10 @@ def write_part(target: Path, selected: Selected, ranking: Ranking) -> str:
     if ranking.path is not None:
         offsets, nodes = _ragged(ranking.path)
         columns.append(pa.ListArray.from_arrays(pa.array(offsets), pa.array(nodes)))
-    write_table(target, pa.table(columns, schema=schema_of(top, ranking.path is not None, found is not None)))
+    if ranking.classifiers is not None:
+        columns.append(pa.array(ranking.classifiers, pa.int32()))
+    has = (one is not None for one in (ranking.path, found, ranking.classifiers))
+    write_table(target, pa.table(columns, schema=schema_of(top, *has)))
     return Predictions(selected.row_ids, selected.labels, ranking).digest()
 
 
@@ -100,8 +109,8 @@ def read_part(source: str | Path) -> Predictions:
 def predictions_of(table: pa.Table, where: str) -> Predictions:
     """The arrays behind a table of predictions; raises PredictionsDamaged when it is none."""
     top, with_path = width_of(table.schema), "path" in table.column_names
-    probable = PROBABILITIES in table.column_names
-    if not top or table.schema.remove_metadata() != schema_of(top, with_path, probable):
+    probable, asked = PROBABILITIES in table.column_names, CLASSIFIERS in table.column_names
+    if not top or table.schema.remove_metadata() != schema_of(top, with_path, probable, asked):
         raise PredictionsDamaged("it is no predictions file: the columns are others", where, AGAIN)
     label = table["label"].fill_null(-1).to_numpy().astype(np.int32)
     ranking = Ranking(
@@ -110,6 +119,7 @@ def predictions_of(table: pa.Table, where: str) -> Predictions:
         table["evaluations"].to_numpy(),
         _padded(table["path"]) if with_path else None,
         _probabilities(table, top, where) if probable else None,
+        table[CLASSIFIERS].to_numpy() if asked else None,
     )
     return Predictions(table["row"].to_numpy(), label, ranking)
 

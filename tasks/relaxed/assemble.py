@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
@@ -56,10 +57,13 @@ def build(
     facts: Mapping[str, Any],
     kernel: Kernel | None = None,
     rows_of: Callable[[Array], Rows] | None = None,
+    doubt: float = 0.0,
+    judges: Classifiers = (),
 ) -> Hierarchy:
     """The hierarchy of the nodes below `root`; a child with two parents is held once.
 
     kernel, rows_of  as in `bank_of`
+    doubt, judges    see `Hierarchy`; a root that is a leaf leaves no doubt, and takes no judges
     Ids ascend with the longest way from the root, then in the order of the first parents, negative child first.
     Raises ModelFormat when the nodes do not fit together, KeyError for a child that is not among them, ValueError for
     a way that comes back to a node.
@@ -68,6 +72,7 @@ def build(
     held = [nodes[name] for name in order]
     number = {name: i for i, name in enumerate(order)}
     counts = np.array([len(node.classifiers) for node in held], np.int64)
+    doubt, judges = (doubt, judges) if doubt and nodes[root].children else (0.0, ())
     model = Hierarchy(
         negative=np.array([NONE if node.negative is None else number[node.negative] for node in held], np.int32),
         positive=np.array([NONE if node.positive is None else number[node.positive] for node in held], np.int32),
@@ -75,10 +80,11 @@ def build(
         offsets=np.cumsum([0, *(node.classes.size for node in held)], dtype=np.int64),
         classes=np.concatenate([node.classes for node in held]).astype(np.int32),
         colors=np.concatenate([_colors(node) for node in held]),
-        bank=bank_of(_classifiers(held), n_features, kernel, rows_of),
+        bank=bank_of(chain(_classifiers(held), judges), n_features, kernel, rows_of),
         n_classes=n_classes,
         kind=kind,
         facts=facts,
+        doubt=doubt,
     )
     check_hierarchy(model)
     return model

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -19,7 +19,7 @@ from tasks.svm.bank_checks import named
 
 NONE = -1  # no child, no classifier
 RELAXED, SPECTRAL, MARSZALEK, ONE_VS_ALL = "relaxed-hierarchy", "spectral-tree", "marszalek", "svm-ovr"  # kinds
-BANK, FACTS = "classifiers", "facts"  # fields of model.json
+BANK, FACTS, DOUBT = "classifiers", "facts", "doubt"  # fields of model.json
 TENSORS = {
     "negative": np.int32,
     "positive": np.int32,
@@ -30,7 +30,9 @@ TENSORS = {
 }
 WALK = (
     "from node 0 on, a split asks its classifier: f >= 0 goes to the positive child, else to the negative one; a leaf "
-    "of one class names it; any other leaf asks one classifier a class and names them by f, the highest first"
+    "of one class names it; any other leaf asks one classifier a class and names them by f, the highest first. Where "
+    "|f| < doubt at a split both children are visited. If the leaves of a row differ in their first class, these "
+    "classes are named first, by f of their judges: the last classifiers, one for each class of node 0, in their order"
 )
 
 
@@ -45,9 +47,11 @@ class Hierarchy(OfBank):
     classes             (total,) int32, ascending within a node
     colors              (total,) int8: of a split, the class goes to the negative side (-1), the positive one (+1) or
                         both (0); 0 in leaves
-    bank                all classifiers; those of a one-vs-all leaf in the order of its classes
+    bank                all classifiers; those of a one-vs-all leaf in the order of its classes. With doubt, then one
+                        for each class of the root, one-vs-rest: the judges (see `judge`)
     n_classes           size of the class table; the root's label set may have fewer
     facts               plain values that describe its making
+    doubt               rows with |f| below it go both ways at a split; 0: none does
     """
 
     negative: Array
@@ -60,6 +64,7 @@ class Hierarchy(OfBank):
     n_classes: int
     kind: str
     facts: Mapping[str, Any]
+    doubt: float = 0.0
 
     @property
     def n_nodes(self) -> int:
@@ -79,6 +84,11 @@ class Hierarchy(OfBank):
     def classifiers_of_node(self) -> Array:
         """(n_nodes,) int32: 1 of a split, L of a one-vs-all leaf of L classes, 0 of a leaf of one class."""
         return np.where(self.is_split, 1, np.where(self.sizes > 1, self.sizes, 0)).astype(np.int32)
+
+    @cached_property
+    def n_node_classifiers(self) -> int:
+        """Classifiers of all nodes; what the bank has beyond them are judges."""
+        return int(self.classifiers_of_node.sum(dtype=np.int64))
 
     @cached_property
     def one_vs_all(self) -> Array:
@@ -104,27 +114,25 @@ class Hierarchy(OfBank):
         held: Array = self.colors[self.offsets[node] : self.offsets[node + 1]]
         return held
 
-    def classifiers_on(self, path: Iterable[int]) -> int:
-        """Classifiers that a row of this path was asked for: node ids, -1 padded, as in `Ranking.path`."""
-        nodes = np.fromiter(path, np.int64)
-        return int(self.classifiers_of_node[nodes[nodes >= 0]].sum(dtype=np.int64))
-
     def rank(self, rows: Rows, top: int) -> Ranking:
         """The class of the leaf that a row comes to, or all classes of a one-vs-all leaf.
 
         Scores are margins f there; of a leaf of one class the least |f| on the way to it, how sure the least sure
-        split was (0 where there was none). What comes after the last class named is -1 with NaN.
+        split was (0 where there was none). Of a row in doubt they are margins of judges, and of the others of its leaf
+        their distances behind the leaf's first, taken from the last judge's. The path is the way to the first class.
+        What comes after the last class named is -1 with NaN.
         Raises ColumnMismatch; NegativeFeature where the kernel takes no values below 0.
         """
         self.bank.check(rows, self.kind)
         answers = Answers.empty(rows.n_rows, top, int(self.depth_of.max()) + 1)
         for start, stop, part in slices(rows, max(self.bank.cells(rows), int(self.classifiers_of_node.max()))):
             walk(self, part, answers.part(start, stop))
-        return Ranking(answers.classes, answers.scores, answers.evaluations, answers.path)
+        classifiers = answers.classifiers if self.is_kernel else None
+        return Ranking(answers.classes, answers.scores, answers.evaluations, answers.path, classifiers=classifiers)
 
     def header(self) -> dict[str, Any]:
         """Plain values for model.json."""
-        shape = {"n_nodes": self.n_nodes, "levels": level_counts(self)}
+        shape = {"n_nodes": self.n_nodes, "levels": level_counts(self), DOUBT: self.doubt}
         return {"kind": self.kind, "walk": WALK, "hierarchy": shape, BANK: self.bank.header(), FACTS: dict(self.facts)}
 
     def tensors(self) -> dict[str, Array]:
@@ -143,6 +151,7 @@ class Hierarchy(OfBank):
             n_classes=int(header["n_classes"]),
             kind=str(header["kind"]),
             facts=dict(header[FACTS]),
+            doubt=float(header["hierarchy"].get(DOUBT, 0.0)),
         )
         check_hierarchy(model)
         return model

@@ -62,5 +62,9 @@ def _check_classifiers(model: Hierarchy) -> None:
     counts = model.classifiers_of_node
     ends = np.cumsum(counts, dtype=np.int64)
     first = np.where(counts > 0, ends - counts, -1)
-    if not np.array_equal(model.first_classifier, first) or ends[-1] != model.bank.n_classifiers:
-        raise ModelFormat(f"the {model.bank.n_classifiers:,} classifiers do not follow one another in the nodes' order")
+    if not (np.isfinite(model.doubt) and model.doubt >= 0):
+        raise ModelFormat(f"doubt is {model.doubt!r}, and must be 0 or more")
+    judges = model.sizes[0] if model.doubt else 0
+    if not np.array_equal(model.first_classifier, first) or ends[-1] + judges != model.bank.n_classifiers:
+        told = f"the {model.bank.n_classifiers:,} classifiers do not follow one another in the nodes' order"
+        raise ModelFormat(f"{told}, with {judges:,} judges after them" if judges else told)

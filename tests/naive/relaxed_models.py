@@ -60,10 +60,70 @@ def walk(nodes: Mapping[str, object], root: str, f: Margin) -> Answer:
         name = node.positive if margin >= 0 else node.negative
         names.append(name)
         node = nodes[name]
-    if len(node.classes) == 1:
-        return Answer([int(node.classes[0])], [0.0 if math.isinf(surest) else surest], asked, names)
-    classes, scores = best_first(list(node.classes), [f(one) for one in node.classifiers])
+    classes, scores = ending(node, f, surest)
     return Answer(classes, scores, [*asked, *node.classifiers], names)
+
+
+def walk_in_doubt(nodes: Mapping[str, object], root: str, f: Margin, doubt: float, judges: Mapping) -> Answer:
+    """Down both sides of every split with |f| < doubt; where the ends differ, judges (class -> machine) compare.
+
+    `names` are those on the way to the first class. Of several ways to a node counts that by which it was first met,
+    nodes met in the order of their longest ways, negative children before positive ones.
+    """
+    met, came, order = {root: math.inf}, {root: None}, longest_first(nodes, root)
+    asked, ends = [], {}
+    for name in order:
+        node = nodes[name]
+        if name not in met:
+            continue
+        if node.negative is None:
+            ends[name] = ending(node, f, met[name])
+            asked += node.classifiers
+            continue
+        (classifier,) = node.classifiers
+        asked.append(classifier)
+        margin = f(classifier)
+        for child, side in ((node.negative, margin < 0), (node.positive, margin >= 0)):
+            if side or abs(margin) < doubt:
+                met.setdefault(child, min(met[name], abs(margin)))
+                came.setdefault(child, name)
+    candidates = list(dict.fromkeys(classes[0] for classes, _ in ends.values()))
+    judged, told = candidates, []
+    if len(candidates) > 1:
+        judged, told = best_first(candidates, [f(judges[c]) for c in candidates])
+        asked += [judges[c] for c in candidates]
+    last = next(name for name, (classes, _) in ends.items() if classes[0] == judged[0])
+    classes, scores = ends[last]
+    if told:
+        rest = [(c, s - scores[0] + told[-1]) for c, s in zip(classes, scores, strict=True) if c not in judged]
+        classes, scores = judged + [c for c, _ in rest], told + [s for _, s in rest]
+    names = [last]
+    while came[names[0]] is not None:
+        names.insert(0, came[names[0]])
+    return Answer(classes, scores, asked, names)
+
+
+def ending(node: object, f: Margin, least: float) -> tuple[list[int], list[float]]:
+    """What a leaf names."""
+    if len(node.classes) == 1:
+        return [int(node.classes[0])], [0.0 if math.isinf(least) else least]
+    return best_first(list(node.classes), [f(one) for one in node.classifiers])
+
+
+def longest_first(nodes: Mapping[str, object], root: str) -> list[str]:
+    """Level by level of their longest ways from the root; within a level as their first parents stand there."""
+    level, waiting = {root: 0}, [root]
+    while waiting:
+        name = waiting.pop()
+        for child in nodes[name].children:
+            if level.get(child, -1) <= level[name]:
+                level[child] = level[name] + 1
+                waiting.append(child)
+    order = [root]
+    for depth in range(1, max(level.values()) + 1):
+        above = [child for name in order for child in nodes[name].children if level[child] == depth]
+        order += dict.fromkeys(above)
+    return order
 
 
 def paired(n: int, classifiers: Sequence[Classifier]) -> dict[tuple[int, int], Classifier]:

@@ -95,9 +95,17 @@ def random_nodes(sample: Sample, n_classes: int, shared: bool) -> dict[str, Node
     return nodes
 
 
-def built(sample: Sample, nodes: dict[str, Node], kind: str = RELAXED) -> Hierarchy:
+def built(
+    sample: Sample,
+    nodes: dict[str, Node],
+    kind: str = RELAXED,
+    doubt: float = 0.0,
+    judges: dict[int, Classifier] | None = None,
+) -> Hierarchy:
+    """judges: of each class of the root"""
     n_classes = int(max(node.classes.max() for node in nodes.values())) + 2
-    return build(kind, nodes, "root", N_FEATURES, n_classes, {"rho": 0.7}, **sample.options)
+    own = {"doubt": doubt, "judges": list((judges or {}).values())}
+    return build(kind, nodes, "root", N_FEATURES, n_classes, {"rho": 0.7}, **sample.options, **own)
 
 
 def random_pairs(sample: Sample, n: int, kind: str) -> tuple[PairModel, list[int], list[Classifier]]:

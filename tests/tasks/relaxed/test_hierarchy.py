@@ -33,7 +33,36 @@ def test_every_row_goes_the_way_of_the_definition(form: str, seed: int, shared: 
             assert [model.label_set(node).tolist() for node in path] == [
                 nodes[m].classes.tolist() for m in answer.names
             ]
-            assert model.classifiers_on(ranking.path[i]) == len(answer.asked)
+            assert model.classifiers_of_node[path].sum() == len(answer.asked)
+            assert (ranking.classifiers if sample.is_kernel else ranking.evaluations)[i] == len(answer.asked)
+
+
+@pytest.mark.parametrize("doubt", [0.5, 20, 1e9], ids=str)
+@pytest.mark.parametrize("shared", [False, True], ids=["tree", "shared"])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_in_doubt_go_both_ways_and_are_judged(form: str, seed: int, shared: bool, doubt: float) -> None:
+    sample = Sample(form, seed)
+    nodes = random_nodes(sample, 7, shared)
+    rng = np.random.default_rng(seed + 90)
+    judges = {int(c): sample.classifier(rng) for c in nodes["root"].classes}
+    model, values = built(sample, nodes, doubt=doubt, judges=judges), sample.values(40)
+    judged = 0
+    for top in (1, 4):
+        ranking = model.rank(sample.body(values, sparse=seed % 2 == 1), top)
+        for i, x in enumerate(values):
+            answer = naive.walk_in_doubt(nodes, "root", sample.margin(x), doubt, judges)
+            n = min(top, len(answer.classes))
+            assert ranking.classes[i].tolist() == answer.classes[:n] + [-1] * (top - n)
+            np.testing.assert_array_equal(ranking.scores[i], np.float32(answer.scores[:n] + [np.nan] * (top - n)))
+            assert ranking.evaluations[i] == answer.cost()
+            assert (ranking.classifiers if sample.is_kernel else ranking.evaluations)[i] == len(answer.asked)
+            path = ranking.path[i][ranking.path[i] >= 0]
+            assert [model.label_set(node).tolist() for node in path] == [
+                nodes[m].classes.tolist() for m in answer.names
+            ]
+            judged += any(one is judge for one in answer.asked for judge in judges.values())
+    assert judged or doubt < 1e9
 
 
 def line(bias: float) -> LinearClassifier:
@@ -83,7 +112,6 @@ def test_nodes_are_numbered_by_levels_and_shared_ones_held_once() -> None:
     assert model.depth_of.tolist() == [0, 1, 1, 2, 2, 2]
     assert model.colors_of(1).tolist() == [-1, -1, 1]
     assert (model.n_nodes, model.n_classes, model.n_features, model.is_kernel, model.n_support) == (6, 5, 2, False, 0)
-    assert model.classifiers_on([0, 1, 3, -1]) == 4
     assert model.header()["hierarchy"]["levels"][1] == {"nodes": 2, "splits": 2, "one_vs_all": 0, "max_classes": 3}
     assert model.header()["hierarchy"]["levels"][2] == {"nodes": 3, "splits": 0, "one_vs_all": 1, "max_classes": 2}
 
@@ -115,7 +143,7 @@ def test_a_single_class_and_one_leaf_for_all() -> None:
     every = build(ONE_VS_ALL, {"r": Node(np.array([0, 2, 4]), [line(1), line(3), line(3)])}, "r", 2, 5, {})
     ranking = every.rank(rows(1), 2)
     assert (ranking.classes.tolist(), ranking.scores.tolist()) == ([[2, 4]], [[4, 4]])
-    assert (ranking.evaluations.tolist(), every.classifiers_on(ranking.path[0])) == ([3], 3)
+    assert (ranking.evaluations.tolist(), ranking.classifiers) == ([3], None)
     assert every.rank(rows(1), 0).classes.shape == (1, 0)
     assert only.rank(rows(1), 0).scores.shape == (1, 0)
     assert every.rank(rows(1).take(np.zeros(0, int)), 2).classes.shape == (0, 2)
@@ -131,6 +159,21 @@ def test_slices_change_nothing(form: str, monkeypatch: pytest.MonkeyPatch) -> No
     parts = model.rank(some, 3)
     for name in ("classes", "scores", "evaluations", "path"):
         np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
+
+
+def test_a_walk_in_doubt_by_hand() -> None:
+    """-1 is near the root's 0, and 4.5 near the 5 of "high": their ends differ, and judges tell which is first.
+
+    Class 1 follows 0 at its distance in their leaf, none, behind the last candidate.
+    """
+    judges = [line(bias) for bias in (1, 2, -3, 0)]
+    model = build("marszalek", diamond(), "top", 2, 5, {}, doubt=1.5, judges=judges)
+    assert (model.n_node_classifiers, model.bank.n_classifiers, model.header()["hierarchy"]["doubt"]) == (5, 9, 1.5)
+    ranking = model.rank(rows(-1, -4, -1.4, 4.5, 9), 3)
+    assert ranking.classes.tolist() == [[4, 2, -1], [0, 4, 1], [4, 2, -1], [4, 2, -1], [4, -1, -1]]
+    scores = [[-1, -4, np.nan], [-3, -4, -4], [-1.4, -4.4, np.nan], [4.5, 1.5, np.nan], [4, np.nan, np.nan]]
+    np.testing.assert_array_equal(ranking.scores, np.float32(scores))
+    assert ranking.evaluations.tolist() == [5, 6, 5, 4, 2]
 
 
 def test_rows_of_another_width_are_refused() -> None:
