@@ -209,6 +209,10 @@ def predict(
         int | None,
         typer.Option(help="of a tree: nodes expanded a depth at most, 1 to walk; default: as it was trained"),
     ] = None,
+    doubt: Annotated[
+        float | None,
+        typer.Option(help="of a hierarchy: rows so near a split go both ways, 0 for none; default: as it was trained"),
+    ] = None,
     split: Annotated[str | None, typer.Option(help="of a dataset: train, validation, test; default: all rows")] = None,
     scheduler: Annotated[
         str | None, typer.Option("--scheduler", help="of a dataset, as for `run`; default: this process")

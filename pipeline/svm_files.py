@@ -28,7 +28,7 @@ def sorted_rows(work: Work, rows: str) -> ClassRows:
     """The training rows of the dataset or of an encoding, by class. Raises DiskFull."""
     blocks = work.blocks(rows)
     store, counts = blocks[0].store, class_counts(work.dataset)
-    folder = _shared(work, "rows", rows)
+    folder = shared_folder(work, "rows", rows)
     with disk_room(str(folder), 0):
         folder.mkdir(parents=True, exist_ok=True)
     write_array(folder / STARTS, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
@@ -50,7 +50,7 @@ def kernel_matrix(work: Work, rows: str, found: ClassRows, kernel: Kernel) -> Gr
     """Kernel values of all training rows with each other; None for the linear kernel. Raises DiskFull."""
     if kernel.kind == "linear":
         return None
-    folder = _shared(work, "kernel", rows, kernel.kind, repr(kernel.width))
+    folder = shared_folder(work, "kernel", rows, kernel.kind, repr(kernel.width))
     with disk_room(str(folder), 0):
         folder.mkdir(parents=True, exist_ok=True)
     store = GramStore(str(folder), found.n_rows, BAND_ROWS)
@@ -65,7 +65,9 @@ def check_rows_for(work: Work, rows: str, kind: str) -> None:
         work.pool.map(check_block, work.blocks(rows), kernel, work.dataset.path, name="check_histograms")
 
 
-def _shared(work: Work, what: str, rows: str, *more: str) -> Path:
+def shared_folder(work: Work, what: str, rows: str, *more: str) -> Path:
+    """Of what steps about the rows of the dataset or of an encoding share until the run has finished; named by these
+    rows and by `more`, all else that decides it."""
     read = [done.digest for name, done in sorted(work.inputs.items()) if name == encode_step(rows)]
     named = digest_text(work.dataset.digest, rows, *read, *more)
     return work.folder.parent.parent / SOLVED / f"{what}-{named[:12]}"

@@ -57,6 +57,13 @@ class SplitLearner(SvmLearner):
         ge=2,
         description="training rows of a node at most, of its classes alike; default: 100,000, of kernels 10,000",
     )
+    doubt: float = Field(
+        0.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="rows with |f| below it go both ways at a split, and one-vs-rest compares what they come to; 0: "
+        "none do, the papers; or a list",
+    )
 
 
 class RelaxedHierarchy(SplitLearner):
@@ -100,6 +107,9 @@ class RelaxedHierarchy(SplitLearner):
         description="share of held-out rows that a split may lose for each classifier that it saves, or its node is a "
         "one-vs-all leaf; default: 0.003, or 0.6 / classes if that is more, rising with rho above 0.4; of kernels "
         "none; 1: the paper",
+    )
+    doubt: float = Field(
+        0.5, ge=0, allow_inf_nan=False, description="as of `spectral-tree` and `marszalek`; 0: the paper; or a list"
     )
     leaf_classes: int = Field(4, ge=1, description="nodes of 3 to so many classes are one-vs-all leaves; 1: the paper")
 

@@ -22,7 +22,12 @@ from pipeline.overrides import Origins
 SECTIONS = ("encode", "train", "retrieve")
 MOST = 2000  # sections that one may stand for
 READS = ("rows", "test_rows")
-CURVES = ("rho", "alpha", "levels")  # keys of a learner that may be a list of their own: one model for each value
+CURVES = (
+    "rho",
+    "alpha",
+    "levels",
+    "doubt",
+)  # keys that may be a list of their own: a model for each
 Combination = dict[str, Any]  # swept key -> value
 
 

@@ -30,7 +30,8 @@ def kind_of(model: Model) -> str:
 def svm_facts(model: Model) -> dict[str, Any]:
     """Of a hierarchy of support vector machines or of their pairs what it is like, plain values; {} of other models.
 
-    setting  keys of the rule that the nodes were learnt by; width: None where the kernel has none
+    setting  keys of the rule that the nodes were learnt by; width: None where the kernel has none; classifiers: of all
+             nodes, without judges
     """
     if not isinstance(model, Hierarchy | PairModel):
         return {}
@@ -42,7 +43,9 @@ def svm_facts(model: Model) -> dict[str, Any]:
         "C": model.facts.get("C"),
         "setting": setting_of(str(model.facts.get("rule", ""))),
         **_shape(model),
-        "classifiers": model.bank.n_classifiers,
+        "classifiers": model.bank.n_classifiers - _judges(model),
+        "judges": _judges(model),
+        "doubt": model.doubt if isinstance(model, Hierarchy) else 0.0,
         "support_vectors": model.n_support,
         "training_rows": model.facts.get("training_rows"),
         "classes": int(learnt.size),
@@ -53,6 +56,10 @@ def svm_facts(model: Model) -> dict[str, Any]:
 
 def _kernel_of(bank: Bank) -> Kernel:
     return bank.kernel if isinstance(bank, KernelBank) else Kernel("linear")
+
+
+def _judges(model: Hierarchy | PairModel) -> int:
+    return model.n_judges if isinstance(model, Hierarchy) else 0
 
 
 def _shape(model: Hierarchy | PairModel) -> dict[str, int]:
@@ -95,8 +102,14 @@ def svm_lines(found: dict[str, Any]) -> list[tuple[str, str]]:
         ("kernel", f"{found['kernel']}{width}{cost}"),
         *([("setting", setting)] if setting else []),
         *([("hierarchy", _shape_text(found))] if "nodes" in found else []),
+        *([("doubt", _doubt_text(found))] if found["judges"] else []),
         ("classifiers", f"{found['classifiers']:,}{support}{told}{rows}"),
     ]
+
+
+def _doubt_text(found: dict[str, Any]) -> str:
+    ways = f"{found['doubt']:g}: rows so near a split go both ways, and are judged by one-vs-rest"
+    return f"{ways}: {found['judges']:,} judges"
 
 
 def _shape_text(found: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -37,6 +38,7 @@ from tasks.models.folder import SavedModel, load_model
 from tasks.models.predictions import LABEL_LOG, PROBABILITIES, join_parts, part_name, read_part, write_part
 from tasks.models.selection import Selected, Selection
 from tasks.models.sums import HEADER, SUMS
+from tasks.relaxed.hierarchy import Hierarchy
 from tasks.worker import WorkerSettings
 
 
@@ -59,6 +61,7 @@ def predict(
     top: int = 5,
     proba: bool = False,
     beam: int | None = None,
+    doubt: float | None = None,
     split: str | None = None,
     scheduler: str | None = None,
     format: str | None = None,
@@ -70,6 +73,7 @@ def predict(
     split, scheduler     of a dataset store only; labels, format, index_base: of files only
     proba                also write probabilities of the classes named, and the logarithm of that of a known label
     beam                 of a tree: nodes expanded a depth at most; None: the model's own
+    doubt                of a hierarchy: how near a split a row goes both ways; None: the model's own
     taxonomy             a file that hierarchical error is measured on, in place of the dataset's or the model's own
     Where labels are known, a table goes to stdout and its numbers to OUTPUT.metrics.json.
     raises               OutputExists, NoProbabilities, ColumnMismatch, the errors of model folder, rows and labels
@@ -89,13 +93,15 @@ def predict(
         )
     if beam is not None:
         _check_beam(beam, saved, model)
+    if doubt is not None:
+        _check_doubt(doubt, saved, model)
     top = min(top, saved.model.n_classes)
     with scratch_beside(output) as scratch, _told_of(data):
         if is_dataset:
-            done = _predict_dataset(saved, data, scratch, top, split, taxonomy, scheduler or "serial", beam)
+            done = _predict_dataset(saved, data, scratch, top, split, taxonomy, scheduler or "serial", beam, doubt)
         else:
             reading = {"fmt": format, "index_base": index_base}
-            done = _predict_files(saved, data, scratch, top, labels, taxonomy, reading, beam)
+            done = _predict_files(saved.doubting(doubt), data, scratch, top, labels, taxonomy, reading, beam)
         joined = scratch / "joined.parquet"
         join_parts(done.parts, joined, drop=() if proba else (PROBABILITIES, LABEL_LOG))
         put_in_place(joined, output)
@@ -141,6 +147,17 @@ def _check_beam(beam: int, saved: SavedModel, model: Path) -> None:
         raise UsageError(what, f"--beam {beam}, {model}", "leave it out; a tree trained with this version has scales")
 
 
+def _check_doubt(doubt: float, saved: SavedModel, model: Path) -> None:
+    if not 0 <= doubt < math.inf:
+        raise UsageError(f"--doubt {doubt:g}: expected 0 or more", "--doubt")
+    if not isinstance(saved.model, Hierarchy):
+        what = f"--doubt has no meaning for a model of kind {kind_of(saved.model)}, which has no splits"
+        raise UsageError(what, f"--doubt, {model}", "leave it out")
+    if doubt and saved.model.is_split[0] and not saved.model.n_judges:
+        what = "this hierarchy was trained without judges, so it cannot compare what two ways come to"
+        raise UsageError(what, f"--doubt {doubt:g}, {model}", "leave it out; or train it with a doubt above 0")
+
+
 FOR_DATASETS, FOR_FILES = ("--split", "--scheduler"), ("--labels", "--format", "--index-base")
 HAS_ITS_OWN = "leave it out: a dataset has its own"
 GIVE_SOME = (
@@ -177,6 +194,7 @@ def _predict_dataset(
     taxonomy: str | None,
     scheduler: str,
     beam: int | None,
+    doubt: float | None,
 ) -> Predicted:
     from pipeline.commands.running import profile_of
     from pipeline.runner import View, open_pool
@@ -200,7 +218,7 @@ def _predict_dataset(
     blocks = dataset.blocks()
     with open_pool(profile, memory, RunFolder(scratch), View()) as pool:
         place = str(Path(saved.folder).absolute())
-        shared = place, top, str(scratch), selection, False, beam
+        shared = place, top, str(scratch), selection, False, beam, doubt
         report = pool.sum(predict_block, blocks, *shared, name="predict_rows")
     parts = [scratch / part_name(block.index) for block in blocks]
     accuracy = Accuracy(saved, tree)

@@ -85,8 +85,9 @@ class Member:
 
     @property
     def what(self) -> str:
-        """Family and rows: what the legend calls its line."""
-        return f"{self.family} {self.rows}".strip()
+        """Family, rows and doubt: what the legend calls its line."""
+        doubt = self.setting.get("doubt", 0)
+        return f"{self.family} {self.rows}".strip() + (f", doubt {doubt:g}" if doubt else "")
 
 
 def relaxed_members(run: RunSummary) -> list[Member]:

@@ -9,38 +9,41 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from pipeline.config import SVM_KEYS, AnySvm, MarszalekTree, OneVsRest, RelaxedHierarchy, SpectralTree, SplitLearner
+from pipeline.config import SVM_KEYS, AnySvm, MarszalekTree, OneVsRest, RelaxedHierarchy, SpectralTree
 from pipeline.dataset import Dataset
 from pipeline.stage import Estimate, Facts, Made, Work
+from pipeline.stages.hierarchy_nodes import (
+    Grown,
+    HierarchyLearner,
+    Judges,
+    doubt_of,
+    grow,
+    judges_of,
+    most_rows,
+    nodes_folder,
+)
 from pipeline.stages.svm_setup import Settled, svm_step
 from pipeline.stages.svm_size import gram_disk_bytes, kernel_task_bytes, linear_task_bytes, sorted_bytes
 from pipeline.stages.train import TRAIN_SECONDS, TrainStage, check_rows, model_facts, save, saved_bytes
-from pipeline.store import PROGRESS
 from pipeline.svm_files import check_rows_for, kernel_matrix, sorted_rows
-from pipeline.svm_growth import Growth, depths, root_task
-from tasks.calls import write_array
+from pipeline.svm_growth import depths
 from tasks.errors import ParamError
 from tasks.files import disk_room
 from tasks.relaxed.assemble import Node, build
-from tasks.relaxed.ground import ONE_VS_ALL, ROOT, SINGLE, SPLIT, Ground, Learnt, Summary, read_node
+from tasks.relaxed.ground import ONE_VS_ALL, SINGLE, SPLIT, Ground, Learnt, Summary
 from tasks.relaxed.hierarchy import Hierarchy
 from tasks.relaxed.rules import AllRule, MarszalekRule, RelaxedRule, Rule, SpectralRule
 from tasks.rows.base import Array
 from tasks.seeds import stream
 from tasks.svm.class_rows import ClassRows
 
-HierarchyLearner = RelaxedHierarchy | SpectralTree | MarszalekTree | OneVsRest
-
-NODE_ROWS, KERNEL_NODE_ROWS = 100_000, 10_000  # of a node at most
 SEARCH_ROWS, KERNEL_SEARCH_ROWS = 4_000, 2_000
 KERNEL_SPLIT_ROWS = 2_000  # a row pays for all support vectors of its splits, which are more the more rows they had
 MOST_LOST = 0.003  # chosen on validation rows of two sets: it ends the hard one at 20 to 40 classes, the other at 4
 MOST_LOST_IN_ALL = 0.6  # of few classes each is more of what one-vs-rest costs
 CHEAP_RHO = 0.4  # above it the price rises
-LARGE_NODE = 20_000  # rows from which the parts of a linear node are tasks of their own
 CLASSIFIERS_A_CLASS = 20  # of a hierarchy, about: seen up to 20
 LEVELS_SHOWN = 3
-NODES = "nodes"
 
 
 @dataclass(frozen=True)
@@ -50,15 +53,18 @@ class HierarchyStage(TrainStage):
     learner: HierarchyLearner
     chain: tuple[str, ...]
     n_features: int
-    version: ClassVar[int] = 1
+    twins: tuple[str, ...] = ()  # other learners of the config with the same nodes
+    version: ClassVar[int] = 2
 
     @classmethod
-    def of(cls, learner: HierarchyLearner, facts: Facts, chain: tuple[str, ...] = ()) -> Self:
+    def of(
+        cls, learner: HierarchyLearner, facts: Facts, chain: tuple[str, ...] = (), twins: tuple[str, ...] = ()
+    ) -> Self:
         """Raises ParamError when a parameter is out of range, NoTrainingRows when there is nothing to learn from."""
         check_rows(learner, facts.dataset)
         check_drawn(learner, facts.dataset)
         rule_of(learner, facts.dataset.n_classes)
-        return cls(learner, chain, facts.rows[learner.rows].n_features)
+        return cls(learner, chain, facts.rows[learner.rows].n_features, twins)
 
     def settings(self) -> dict[str, Any]:
         settings = self.learner.model_dump(mode="json")
@@ -71,26 +77,26 @@ class HierarchyStage(TrainStage):
         return (*super().inputs, svm_step(self.learner))
 
     def estimate(self, facts: Facts) -> Estimate:
-        return svm_estimate(self.learner, facts, model_bytes(self.learner, facts), most_rows(self.learner))
+        found = svm_estimate(self.learner, facts, model_bytes(self.learner, facts), most_rows(self.learner))
+        if self.twins:  # the nodes stay until the run has finished
+            found = replace(found, disk_bytes=found.most_disk_bytes, spare_bytes=0)
+        return found
 
     def run(self, work: Work) -> Made:
         started = time.perf_counter()
-        settled, nodes = Settled.of(self.learner, work), work.folder / PROGRESS / NODES
+        settled, folder = Settled.of(self.learner, work), nodes_folder(self.learner, self.twins, work)
         rule = rule_of(self.learner, work.dataset.n_classes)
-        ground = ground_of(self.learner, work, nodes, rule, self.learner.kind)
+        ground = ground_of(self.learner, work, folder, rule, self.learner.kind)
         classes = drawn_classes(self.learner, ground.starts(), work.seed)
         ground = replace(ground, rule=rule_of(self.learner, classes.size))
-        write_array(nodes / ROOT, classes)
-        large = LARGE_NODE if ground.linear else KERNEL_SEARCH_ROWS
-        grown = Growth(ground, work.pool, large).grow(classes)
-        learnt = {name: found for name in grown if (found := read_node(ground, name)) is not None}
-        model = assembled(self.learner, ground, grown, learnt, classes, self.n_features, work.dataset.n_classes)
+        grown = grow(ground, classes, work)
+        judges = judges_of(self.learner, ground, classes, work) if len(grown.summaries) > 1 else Judges()
+        model = assembled(self.learner, ground, grown, judges, self.n_features, work.dataset.n_classes)
         digest = save(self, work, model, {"C": settled.cost})
-        depth = depths(grown, next(iter(grown)))
-        facts = model_facts(model, 0.0, 1) | hierarchy_results(self.learner, ground, learnt, depth, classes, settled)
+        facts = model_facts(model, 0.0, 1) | hierarchy_results(self.learner, ground, grown, classes, settled)
         facts.pop("train_ops_per_row")
-        facts |= {"findings": said} if (said := findings_of(self.learner, learnt, classes)) else {}
-        return Made(digest, facts, measured_since(started, self.learner, work))
+        facts |= {"findings": said} if (said := findings_of(self.learner, grown.learnt, classes)) else {}
+        return Made(digest, facts, measured_since(started, self.learner, work, grown.seconds + judges.seconds))
 
 
 def ground_of(learner: AnySvm, work: Work, folder: Path, rule: Rule, name: str) -> Ground:
@@ -114,11 +120,14 @@ def ground_of(learner: AnySvm, work: Work, folder: Path, rule: Rule, name: str) 
     )
 
 
-def measured_since(started: float, learner: AnySvm, work: Work) -> dict[str, float]:
-    """Seconds of a training, alone and with what was settled before it."""
+def measured_since(started: float, learner: AnySvm, work: Work, shared: float = 0.0) -> dict[str, float]:
+    """Seconds of a training, alone and with what was settled before it.
+
+    shared  seconds of what another learner may have made before: counted in full, and no second less than there were
+    """
     seconds = time.perf_counter() - started
     before = float(work.inputs[svm_step(learner)].measured.get("seconds", 0.0))
-    return {"seconds": seconds, TRAIN_SECONDS: seconds + before}
+    return {"seconds": seconds, TRAIN_SECONDS: max(seconds, shared) + before}
 
 
 def rule_of(learner: HierarchyLearner, n_classes: int) -> Rule:
@@ -153,13 +162,6 @@ def rule_of(learner: HierarchyLearner, n_classes: int) -> Rule:
 def price_of(rho: float, n_classes: int) -> float:
     """Rows that a split may lose for a classifier; who asks for a large rho wants cheap hierarchies, at any price."""
     return max(MOST_LOST, MOST_LOST_IN_ALL / n_classes) * max(1.0, (rho / CHEAP_RHO) ** 4)
-
-
-def most_rows(learner: AnySvm) -> int:
-    """Training rows of a node at most; of one-vs-rest and of pairs all."""
-    if not isinstance(learner, SplitLearner):
-        return 1 << 40
-    return learner.rows_per_node or (NODE_ROWS if learner.kernel == "linear" else KERNEL_NODE_ROWS)
 
 
 def check_drawn(learner: AnySvm, dataset: Dataset) -> None:
@@ -205,19 +207,20 @@ def svm_estimate(learner: AnySvm, facts: Facts, model: int, most: int) -> Estima
 def assembled(
     learner: HierarchyLearner,
     ground: Ground,
-    grown: dict[str, Summary],
-    learnt: dict[str, Learnt],
-    classes: Array,
+    grown: Grown,
+    judges: Judges,
     n_features: int,
     n_classes: int,
 ) -> Hierarchy:
     """The model of the nodes that were grown."""
-    nodes = {name: node_of(learnt[name], grown[name]) for name in grown}
+    nodes = {name: node_of(grown.learnt[name], summary) for name, summary in grown.summaries.items()}
     kind = "svm-ovr" if isinstance(learner, OneVsRest) else learner.kind
     facts = made_of(learner, ground) | {"rule": repr(ground.rule)}
     kernel = None if ground.linear else ground.kernel
-    root = root_task(ground, classes).name
-    return build(kind, nodes, root, n_features, n_classes, facts, kernel, rows_taker(ground.rows))
+    doubt, taker = doubt_of(learner), rows_taker(ground.rows)
+    return build(
+        kind, nodes, grown.root, n_features, n_classes, facts, kernel, taker, doubt=doubt, judges=judges.classifiers
+    )
 
 
 def made_of(learner: AnySvm, ground: Ground) -> dict[str, Any]:
@@ -242,15 +245,12 @@ def node_of(learnt: Learnt, summary: Summary) -> Node:
 def hierarchy_results(
     learner: HierarchyLearner,
     ground: Ground,
-    learnt: dict[str, Learnt],
-    depth: dict[str, int],
+    grown: Grown,
     classes: Array,
     settled: Settled,
 ) -> dict[str, Any]:
-    """What the report says of a hierarchy.
-
-    depth  of each node: what stands in its file is by whichever of its parents came first
-    """
+    """What the report says of a hierarchy."""
+    learnt, depth = grown.learnt, depths(grown.summaries, grown.root)  # in a node's file: by its first parent
     counts, leaves = np.diff(ground.starts()), [one for one in learnt.values() if one.kind == ONE_VS_ALL]
     shown = [name for name, one in learnt.items() if depth[name] < LEVELS_SHOWN and one.classes.size > 1]
     said = family_facts(learner, settled, classes, int(counts[classes].sum())) | {
@@ -267,6 +267,7 @@ def hierarchy_results(
 def family_facts(learner: AnySvm, settled: Settled, classes: Array, rows: int) -> dict[str, Any]:
     """What tells a model of this family from others: its setting, its kernel, what it has learnt of."""
     setting = {key: getattr(learner, key) for key in ("rho", "alpha", "levels") if hasattr(learner, key)}
+    setting |= {"doubt": doubt} if (doubt := doubt_of(learner)) else {}
     drawn = {} if learner.classes is None else {"draw": learner.draw}
     return {
         "family": learner.kind,

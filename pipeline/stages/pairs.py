@@ -13,7 +13,6 @@ import numpy as np
 from pipeline.config import DagSvm, OneVsOne
 from pipeline.stage import Estimate, Facts, Made, Work
 from pipeline.stages.hierarchy import (
-    NODES,
     check_drawn,
     drawn_classes,
     family_facts,
@@ -24,6 +23,7 @@ from pipeline.stages.hierarchy import (
     rows_taker,
     svm_estimate,
 )
+from pipeline.stages.hierarchy_nodes import NODES
 from pipeline.stages.svm_setup import Settled, svm_step
 from pipeline.stages.train import TrainStage, check_rows, model_facts, save
 from pipeline.store import PROGRESS, SOLVED

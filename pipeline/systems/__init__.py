@@ -31,6 +31,7 @@ from pipeline.stages.codes import CodesStage
 from pipeline.stages.encode import PqStage
 from pipeline.stages.grow import GrowStage, grown_alike
 from pipeline.stages.hierarchy import HierarchyStage
+from pipeline.stages.hierarchy_nodes import twins_of_nodes
 from pipeline.stages.pairs import PairsStage, paired_alike
 from pipeline.stages.pca import PcaStage
 from pipeline.stages.predict import EvaluateStage, PredictStage
@@ -99,9 +100,9 @@ def _training(learner: Training, config: RunConfig, facts: Facts) -> Stage:
     if isinstance(learner, OneVsOne | DagSvm):
         return PairsStage.of(learner, facts, chain, twins_of_pairs(learner, config))
     if isinstance(learner, RelaxedHierarchy | SpectralTree | MarszalekTree):
-        return HierarchyStage.of(learner, facts, chain)
+        return HierarchyStage.of(learner, facts, chain, twins_of_nodes(learner, config.train))
     if isinstance(learner, OneVsRest) and learner.kernel is not None:
-        return HierarchyStage.of(learner, facts, chain)
+        return HierarchyStage.of(learner, facts, chain, twins_of_nodes(learner, config.train))
     return SgdStage.of(learner, facts, chain)
 
 

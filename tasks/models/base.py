@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeGuard
 
 from tasks.rows.base import Array, Rows
 
@@ -38,6 +38,19 @@ class Ranking:
     path: Array | None = None
     probabilities: Probabilities | None = None
     classifiers: Array | None = None
+
+
+class Doubting(Protocol):
+    """A model whose rows go several ways where they are near a split."""
+
+    def doubting(self, doubt: float) -> Any:
+        """The same with another doubt of its own."""
+        ...
+
+
+def has_doubt(model: Any) -> TypeGuard[Doubting]:
+    """Whether rows may go several ways down a model."""
+    return hasattr(model, "doubting")
 
 
 class Model(Protocol):

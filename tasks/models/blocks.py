@@ -57,16 +57,18 @@ def predict_block(
     selection: Selection,
     encoded: bool = False,
     beam: int | None = None,
+    doubt: float | None = None,
 ) -> PredictReport:
     """Rank the selected rows of a block and write them as `part-<block>.parquet` in target_dir.
 
     encoded  whether the rows are those of the run that the model is tested on; else its encoders turn them into such
     beam     of a tree: nodes expanded a depth at most; None: the model's own
+    doubt    of a hierarchy: how near a split a row goes both ways; None: the model's own
 
     A block of which nothing is selected writes an empty part, so that every block has one. Raises ColumnMismatch, the
     errors of `load_model` and of `read_rows`, DiskFull.
     """
-    saved = cached_model(model_folder)
+    saved = cached_model(model_folder).doubting(doubt)
     selected = selection.of(block)
     rows = read_rows(block)
     if len(selected.index) != rows.n_rows:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ import pyarrow as pa
 from tasks.classes import ClassTable
 from tasks.errors import LabelgroveError
 from tasks.files import beside, disk_room, settle, swap_in
-from tasks.models.base import Model, Ranking
+from tasks.models.base import Model, Ranking, has_doubt
 from tasks.models.card import model_card
 from tasks.models.encoder import Encoder, encode_all
 from tasks.models.errors import ModelDamaged, ModelFormat
@@ -73,6 +73,10 @@ class SavedModel:
         if labels is not None and self.probabilistic and is_flat(self.model):
             return rank_flat(self.model, rows, top, labels)
         return self.model.rank(rows, top)
+
+    def doubting(self, doubt: float | None) -> SavedModel:
+        """The same with another doubt, of a hierarchy; None: as it is."""
+        return replace(self, model=self.model.doubting(doubt)) if doubt is not None and has_doubt(self.model) else self
 
 
 def save_model(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -31,7 +31,7 @@ TENSORS = {
 WALK = (
     "from node 0 on, a split asks its classifier: f >= 0 goes to the positive child, else to the negative one; a leaf "
     "of one class names it; any other leaf asks one classifier a class and names them by f, the highest first. Where "
-    "|f| < doubt at a split both children are visited. If the leaves of a row differ in their first class, these "
+    "|f| < doubt at a split of more than two classes both children are visited. If the leaves of a row differ in their first class, these "
     "classes are named first, by f of their judges: the last classifiers, one for each class of node 0, in their order"
 )
 
@@ -51,7 +51,7 @@ class Hierarchy(OfBank):
                         for each class of the root, one-vs-rest: the judges (see `judge`)
     n_classes           size of the class table; the root's label set may have fewer
     facts               plain values that describe its making
-    doubt               rows with |f| below it go both ways at a split; 0: none does
+    doubt               rows with |f| below it go both ways at a split of more than two classes; 0: none does
     """
 
     negative: Array
@@ -87,8 +87,13 @@ class Hierarchy(OfBank):
 
     @cached_property
     def n_node_classifiers(self) -> int:
-        """Classifiers of all nodes; what the bank has beyond them are judges."""
+        """Classifiers of all nodes; judges come after them."""
         return int(self.classifiers_of_node.sum(dtype=np.int64))
+
+    @property
+    def n_judges(self) -> int:
+        """One for each class of the root, or none."""
+        return self.bank.n_classifiers - self.n_node_classifiers
 
     @cached_property
     def one_vs_all(self) -> Array:
@@ -113,6 +118,10 @@ class Hierarchy(OfBank):
         """Colors of the classes of a node, in their order."""
         held: Array = self.colors[self.offsets[node] : self.offsets[node + 1]]
         return held
+
+    def doubting(self, doubt: float) -> Self:
+        """The same with another doubt; above 0 it needs judges."""
+        return replace(self, doubt=doubt)
 
     def rank(self, rows: Rows, top: int) -> Ranking:
         """The class of the leaf that a row comes to, or all classes of a one-vs-all leaf.

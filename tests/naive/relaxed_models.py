@@ -65,7 +65,7 @@ def walk(nodes: Mapping[str, object], root: str, f: Margin) -> Answer:
 
 
 def walk_in_doubt(nodes: Mapping[str, object], root: str, f: Margin, doubt: float, judges: Mapping) -> Answer:
-    """Down both sides of every split with |f| < doubt; where the ends differ, judges (class -> machine) compare.
+    """Down both sides of every split of three classes or more with |f| < doubt; where the ends differ, judges (class -> machine) compare.
 
     `names` are those on the way to the first class. Of several ways to a node counts that by which it was first met,
     nodes met in the order of their longest ways, negative children before positive ones.
@@ -84,7 +84,7 @@ def walk_in_doubt(nodes: Mapping[str, object], root: str, f: Margin, doubt: floa
         asked.append(classifier)
         margin = f(classifier)
         for child, side in ((node.negative, margin < 0), (node.positive, margin >= 0)):
-            if side or abs(margin) < doubt:
+            if side or (abs(margin) < doubt and len(node.classes) > 2):
                 met.setdefault(child, min(met[name], abs(margin)))
                 came.setdefault(child, name)
     candidates = list(dict.fromkeys(classes[0] for classes, _ in ends.values()))

@@ -24,7 +24,9 @@ from tasks.models.folder import load_model
 from tasks.models.predictions import Predictions, read_part
 from tasks.relaxed.hierarchy import Hierarchy
 from tasks.relaxed.pairs import PairModel
+from tasks.rows import Dense, Rows
 from tasks.svm.kernel_bank import KernelBank
+from tests.bodies import csr_of
 from tests.pipeline.cli_caller import succeeds
 from tests.systems.harness import run_here
 
@@ -65,11 +67,13 @@ def run(folder: Path, dataset: Dataset, *sections: str, more: str = "") -> Path:
 
 def family(kernel: str, *keys: str) -> list[str]:
     keys = (f'kernel = "{kernel}"', *keys)
+    sure = (*keys, "doubt = 0")
     return [
         section("svm", "ovr", *keys),
-        section("relaxed", "relaxed-hierarchy", "rho = [0.3, 0.7]", *keys),
-        section("parted", "relaxed-hierarchy", 'leaves = "continued"', "rho = 1.2", "balance = 0", *keys),
-        section("voted", "relaxed-hierarchy", 'initialisation = "top-down"', *keys),
+        section("doubtful", "relaxed-hierarchy", "rho = 0.7", "doubt = [0.3, 1e9]", *keys),
+        section("relaxed", "relaxed-hierarchy", "rho = [0.3, 0.7]", *sure),
+        section("parted", "relaxed-hierarchy", 'leaves = "continued"', "rho = 1.2", "balance = 0", *sure),
+        section("voted", "relaxed-hierarchy", 'initialisation = "top-down"', *sure),
         section("spectral", "spectral-tree", "levels = [1, 3]", *keys),
         section("marszalek", "marszalek", "alpha = [0.5, 1.0]", *keys),
         section("ovo", "ovo", *keys),
@@ -103,7 +107,7 @@ def linear(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of everything with a kernel, on sparse rows; one model has no one-vs-rest of the same options."""
     folder = tmp_path_factory.mktemp("kernel")
-    alone = section("alone", "relaxed-hierarchy", 'kernel = "chi2"', "C = 5.0", "width = 0.7")
+    alone = section("alone", "relaxed-hierarchy", 'kernel = "chi2"', "C = 5.0", "width = 0.7", "doubt = 0")
     return run(folder, odd_dataset(folder, "csr"), *family("chi2"), alone)
 
 
@@ -201,6 +205,34 @@ def test_kernel_costs_are_the_union_of_support_vectors_on_the_path(kernel: Path,
     assert told["top1"] > 0.45
 
 
+@pytest.mark.parametrize("name", ["doubtful-0.3", "doubtful-1000000000.0"])
+@pytest.mark.parametrize("kernel_too", [False, True], ids=["linear", "kernel"])
+def test_doubt_is_judged_by_one_vs_rest_of_the_run(linear: Path, kernel: Path, kernel_too: bool, name: str) -> None:
+    folder = kernel if kernel_too else linear
+    model, sure, flat = (hierarchy(folder, one) for one in (name, "relaxed-0.7", "svm"))
+    for part in ("negative", "positive", "classes", "colors", "offsets", "first_classifier"):
+        np.testing.assert_array_equal(getattr(model, part), getattr(sure, part))  # one hierarchy, grown once
+    rows = odd_rows()[0]
+    session, own = model.bank.session(model_rows(model, rows)), flat.bank.session(model_rows(flat, rows))
+    every = np.arange(len(rows))
+    judges = session.block(every, model.n_node_classifiers, model.bank.n_classifiers)
+    np.testing.assert_array_equal(judges, own.block(every, 0, flat.bank.n_classifiers))
+    told, plain = metrics(folder)[name], metrics(folder)["relaxed-0.7"]
+    assert told["classifiers_per_row"] > plain["classifiers_per_row"]
+    assert told["relative_complexity"] > plain["relative_complexity"]
+    assert told["train_seconds"] > plain["train_seconds"]
+    assert results(folder, f"train_{name}")["hierarchy"]["setting"] == {"rho": 0.7, "doubt": model.doubt}
+    if model.doubt > 1:
+        assert told["mean_per_class_top1"] >= metrics(folder)["svm"]["mean_per_class_top1"] - 0.05
+
+
+def model_rows(model: Hierarchy, values: np.ndarray) -> Rows:
+    """As sparse rows where the model's support vectors are."""
+    if isinstance(model.bank, KernelBank) and model.bank.support.body == "csr":
+        return csr_of(values)
+    return Dense(values)
+
+
 def test_the_wrong_measure_is_told_of_kernels_too(kernel: Path) -> None:
     told = metrics(kernel)
     assert told["svm"]["relative_classifiers"] == told["svm"]["relative_complexity"] == 1.0
@@ -282,7 +314,7 @@ def test_rows_of_a_class_without_training_rows_count_as_wrong_as_for_every_learn
 def test_evaluations_of_rows_that_are_not_looked_at_are_not_added(linear: Path) -> None:
     found = predicted(linear, "relaxed-0.7")
     model = hierarchy(linear, "relaxed-0.7")
-    sets = {"classifiers": model.classifiers_of_node, "one_vs_all": model.one_vs_all, "learnt": np.array([1, 3])}
+    sets = {"one_vs_all": model.one_vs_all, "learnt": np.array([1, 3])}
     scores = evaluate_rows(found, N_CLASSES, None, sets)
     kept = np.isin(found.label, [1, 3])
     assert (scores.rows, scores.evaluations) == (kept.sum(), found.ranking.evaluations[kept].sum())

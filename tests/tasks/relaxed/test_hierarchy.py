@@ -162,7 +162,7 @@ def test_slices_change_nothing(form: str, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_walk_in_doubt_by_hand() -> None:
-    """-1 is near the root's 0, and 4.5 near the 5 of "high": their ends differ, and judges tell which is first.
+    """-1 and -4 are near splits: their ends differ, and judges tell which is first; 4.5 is near one of two classes.
 
     Class 1 follows 0 at its distance in their leaf, none, behind the last candidate.
     """
@@ -170,10 +170,10 @@ def test_a_walk_in_doubt_by_hand() -> None:
     model = build("marszalek", diamond(), "top", 2, 5, {}, doubt=1.5, judges=judges)
     assert (model.n_node_classifiers, model.bank.n_classifiers, model.header()["hierarchy"]["doubt"]) == (5, 9, 1.5)
     ranking = model.rank(rows(-1, -4, -1.4, 4.5, 9), 3)
-    assert ranking.classes.tolist() == [[4, 2, -1], [0, 4, 1], [4, 2, -1], [4, 2, -1], [4, -1, -1]]
-    scores = [[-1, -4, np.nan], [-3, -4, -4], [-1.4, -4.4, np.nan], [4.5, 1.5, np.nan], [4, np.nan, np.nan]]
+    assert ranking.classes.tolist() == [[4, 2, -1], [0, 4, 1], [4, 2, -1], [2, -1, -1], [4, -1, -1]]
+    scores = [[-1, -4, np.nan], [-3, -4, -4], [-1.4, -4.4, np.nan], [0.5, np.nan, np.nan], [4, np.nan, np.nan]]
     np.testing.assert_array_equal(ranking.scores, np.float32(scores))
-    assert ranking.evaluations.tolist() == [5, 6, 5, 4, 2]
+    assert ranking.evaluations.tolist() == [5, 6, 5, 2, 2]
 
 
 def test_rows_of_another_width_are_refused() -> None:
