@@ -31,8 +31,9 @@ TENSORS = {
 WALK = (
     "from node 0 on, a split asks its classifier: f >= 0 goes to the positive child, else to the negative one; a leaf "
     "of one class names it; any other leaf asks one classifier a class and names them by f, the highest first. Where "
-    "|f| < doubt at a split of more than two classes both children are visited. If the leaves of a row differ in their first class, these "
-    "classes are named first, by f of their judges: the last classifiers, one for each class of node 0, in their order"
+    "|f| < doubt at a split of more than two classes both children are visited. If the leaves of a row differ in their "
+    "first class, these classes are named first, by f of their judges: the last classifiers, one for each class of "
+    "node 0, in their order"
 )
 
 

@@ -2,7 +2,8 @@
 
 A split that is wrong about a row loses it for good, however little it was wrong by. Rows within `doubt` of a split's
 hyperplane therefore go both ways; where these end at different classes, the machines of one-vs-rest of the root's
-classes are asked about these classes alone. A split of two classes is the better judge of these itself. Not in the paper, whose walk is that of doubt 0.
+classes are asked about these classes alone. A split of two classes is the better judge of these itself. Not in the
+paper, whose walk is that of doubt 0.
 """
 
 from __future__ import annotations

@@ -65,7 +65,8 @@ def walk(nodes: Mapping[str, object], root: str, f: Margin) -> Answer:
 
 
 def walk_in_doubt(nodes: Mapping[str, object], root: str, f: Margin, doubt: float, judges: Mapping) -> Answer:
-    """Down both sides of every split of three classes or more with |f| < doubt; where the ends differ, judges (class -> machine) compare.
+    """Down both sides of every split of three classes or more with |f| < doubt; where the ends differ, judges (class ->
+    machine) compare.
 
     `names` are those on the way to the first class. Of several ways to a node counts that by which it was first met,
     nodes met in the order of their longest ways, negative children before positive ones.
