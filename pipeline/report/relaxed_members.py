@@ -15,6 +15,7 @@ Basis = tuple[str, str, Sample | None]
 LINEAR = "linear"
 FLAT = "ovr"  # one-vs-rest: what complexities are relative to
 SWEPT = {"relaxed-hierarchy": "rho", "spectral-tree": "levels", "marszalek": "alpha"}  # what moves a family's accuracy
+DOUBT = "doubt"  # of a setting
 FAMILIES = (*SWEPT, FLAT, "ovo", "dag-svm")
 ALIASES = {"svm-ovr": FLAT}
 
@@ -86,7 +87,7 @@ class Member:
     @property
     def what(self) -> str:
         """Family, rows and doubt: what the legend calls its line."""
-        doubt = self.setting.get("doubt", 0)
+        doubt = self.setting.get(DOUBT, 0)
         return f"{self.family} {self.rows}".strip() + (f", doubt {doubt:g}" if doubt else "")
 
 
@@ -160,7 +161,12 @@ def kernels_of(members: Sequence[Member]) -> list[str]:
 
 
 def setting_text(member: Member) -> str:
-    """rho 0.7"""
+    """rho 0.7; the doubt stands in `Member.what`"""
+    return ", ".join(f"{key} {value:g}" for key, value in member.setting.items() if key != DOUBT)
+
+
+def whole_setting_text(member: Member) -> str:
+    """rho 0.7, doubt 0.5"""
     return ", ".join(f"{key} {value:g}" for key, value in member.setting.items())
 
 

@@ -19,6 +19,7 @@ from pipeline.report.relaxed_members import (
     setting_text,
     supposed,
     supposed_text,
+    whole_setting_text,
 )
 from pipeline.report.summary import RunSummary, SmallTable, known
 from pipeline.report.trees_tables import TreeTable
@@ -52,7 +53,7 @@ def costs_table(members: Sequence[Member]) -> TreeTable:
     kernels = any(one.kernel != LINEAR for one in members)
     rows = [_cost_line(one, _flat_accuracy(members, one), kernels) for one in shown]
     lines = [
-        (one.name, one.family, setting_text(one), one.kernel, one.rows, one.n_classes, *_cost_values(one))
+        (one.name, one.family, whole_setting_text(one), one.kernel, one.rows, one.n_classes, *_cost_values(one))
         for one in members
     ]
     note = _cost_note(members, shown)
@@ -208,7 +209,7 @@ def leaves_table(members: Sequence[Member]) -> TreeTable:
             continue
         numbers = [one.hierarchy.get(key) for key in NODE_KEYS]
         shares = (_ovr_share(one), known(one.metrics, "ovr_leaf_share"))
-        lines.append((one.name, one.family, setting_text(one), one.kernel, one.n_classes, *numbers, *shares))
+        lines.append((one.name, one.family, whole_setting_text(one), one.kernel, one.n_classes, *numbers, *shares))
         if one in shown:
             counts = [_cell(value, _number) for value in numbers]
             rows.append((one.name, method_text(one), *counts, *(_cell(value, percent) for value in shares)))

@@ -117,10 +117,10 @@ def test_what_was_not_worth_its_training_is_said_at_the_end_and_on_the_page(
     monkeypatch.setattr("pipeline.report.relaxed_findings.DEAR", 0.0)
     monkeypatch.setattr("pipeline.report.relaxed_findings.one_vs_rest_of", lambda *_: [perfect])
     perfect = Member("ovr", "ovr", "linear", "", 6, {"mean_per_class_top1": 1.01})
-    said = succeeds("run", "relaxed", "--data", "some data.zarr", "--only", "ovr-svm,spectral-2", *SERIAL)
-    assert "warning: NothingGained: spectral-2: costs 0." in said.err
+    said = succeeds("run", "relaxed", "--data", "some data.zarr", "--only", "ovr-svm,spectral-2-0.5", *SERIAL)
+    assert "warning: NothingGained: spectral-2-0.5: costs 0." in said.err
     page = (place / "runs" / "relaxed-some-data" / "report.html").read_text("utf-8")
-    assert "NothingGained: spectral-2: costs 0." in page
+    assert "NothingGained: spectral-2-0.5: costs 0." in page
     assert "more levels make it cheaper" in page
 
 
