@@ -61,7 +61,7 @@ class SplitLearner(SvmLearner):
         0.0,
         ge=0,
         allow_inf_nan=False,
-        description="rows with |f| below it go both ways at a split, and one-vs-rest compares what they come to; 0: "
+        description="rows whose f at a split is nearer 0 go both ways, and one-vs-rest compares what they come to; 0: "
         "none do, the papers; or a list",
     )
 

@@ -41,7 +41,7 @@ from tests.bench.hashing_table import SETS, make_dataset
 from tests.bench.real_data import labelgrove
 from tests.bench.tree_peers import NO_KERNEL, THREADS
 
-RHO = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7)
+RHO = (0.05, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 0.8, 0.9)
 LEVELS = (2, 3, 4, 5)
 ALPHA = (0.1, 0.2, 0.4, 0.5, 0.6, 0.8)
 KERNEL_RHO, KERNEL_ALPHA = (0.2, 0.3, 0.5, 0.7, 0.9), (0.2, 0.4, 0.5, 0.6, 0.8)
