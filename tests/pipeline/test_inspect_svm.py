@@ -87,6 +87,15 @@ def test_a_relaxed_hierarchy_says_its_setting_and_shape(tmp_path: Path) -> None:
         assert words in text
 
 
+def test_doubt_is_told_with_its_judges(tmp_path: Path) -> None:
+    model = build(RELAXED, nodes(), "root", WIDTH, 9, MADE_OF, doubt=0.25, judges=[line(0, 0, c) for c in range(5)])
+    place = saved(tmp_path / "m", model)
+    told = inspected(place)["support_vector_machines"]
+    assert (told["classifiers"], told["judges"], told["doubt"]) == (7, 5, 0.25)
+    text = succeeds("inspect", place).out
+    assert "0.25: rows so near a split go both ways, and are judged by one-vs-rest: 5 judges\n" in text
+
+
 @pytest.mark.parametrize(
     ("kind", "key", "value"),
     [("spectral-tree", "levels", 4), ("marszalek", "alpha", 0.25), ("relaxed-hierarchy", "rho", 2.0)],

@@ -12,7 +12,7 @@ import scipy.sparse
 
 from pipeline import svm_growth
 from pipeline.ingest import ingest
-from pipeline.stages import hierarchy
+from pipeline.stages import hierarchy, hierarchy_nodes
 from tasks.relaxed import learn, pair_tasks
 from tests.systems.conftest import planted
 from tests.systems.digests import assert_same, digests_of
@@ -24,7 +24,8 @@ LEARNERS = {
     "svm": 'kind = "ovr"',
     "relaxed": 'kind = "relaxed-hierarchy"\nsearch_rows = 200\nsamples = 6',
     "both": 'kind = "relaxed-hierarchy"\ninitialisation = "both"\nrho = 0.8\nsamples = 4',
-    "spectral": 'kind = "spectral-tree"\nlevels = 2',
+    "sure": 'kind = "relaxed-hierarchy"\nsearch_rows = 200\nsamples = 6\ndoubt = 0',
+    "spectral": 'kind = "spectral-tree"\nlevels = 2\ndoubt = 2',
     "marszalek": 'kind = "marszalek"\nalpha = 0.6\ncut_rows = 120',
     "ovo": 'kind = "ovo"',
     "dag": 'kind = "dag-svm"',
@@ -34,8 +35,8 @@ LEARNERS = {
 
 def names_of(kernel: str) -> tuple[str, ...]:
     """Learners of a run: each kind with each kernel, some options with one kernel alone."""
-    left_out = "both" if kernel == "linear" else "drawn"
-    return tuple(name for name in LEARNERS if name != left_out)
+    left_out = ("both", "sure") if kernel == "linear" else ("drawn", "sure")
+    return tuple(name for name in LEARNERS if name not in left_out)
 
 
 def sections(kernel: str, names: tuple[str, ...] = ()) -> str:
@@ -58,8 +59,9 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def small_nodes() -> Any:
     """Nodes of 150 rows are large: those of the first levels are driven, those below them are tasks."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("LARGE_NODE", "KERNEL_SEARCH_ROWS"):
-            patch.setattr(hierarchy, name, 150)
+        for name in ("LARGE_NODE", "LARGE_KERNEL_NODE"):
+            patch.setattr(hierarchy_nodes, name, 150)
+        patch.setattr(hierarchy, "KERNEL_SEARCH_ROWS", 150)
         yield
 
 
@@ -110,7 +112,7 @@ def run_watched(config: Path, stop: int | None = None) -> tuple[Path | None, lis
     """The run folder, None when it was stopped before the piece with this number, and the nodes and runs kept."""
     watch = Stopping(stop)
     with pytest.MonkeyPatch.context() as patch:
-        write_node = watch.of(learn.write_node, lambda _, node: str(node.classes.tolist()))
+        write_node = watch.of(learn.write_node, lambda _, node: f"{node.kind} {node.classes.tolist()}")
         for module in (learn, svm_growth):
             patch.setattr(module, "write_node", write_node)
         patch.setattr(pair_tasks, "keep", watch.of(pair_tasks.keep, lambda path, _: path.name))
@@ -145,3 +147,25 @@ def test_a_stop_between_nodes_costs_the_missing_ones_alone(
         assert run is not None
         assert sorted(before + again) == sorted(pieces)
         assert digests_of(run) == digests_of(whole)
+
+
+@pytest.mark.parametrize("first", [("sure", "relaxed", "svm"), ("svm", "relaxed", "sure")], ids="-".join)
+def test_who_shares_nodes_gets_what_it_would_have_got_alone(
+    datasets: dict[str, Path], tmp_path: Path, first: tuple[str, ...]
+) -> None:
+    def config(*names: str) -> Path:
+        path = tmp_path / "-".join(names) / "svm.toml"
+        path.parent.mkdir()
+        path.write_text(CONFIG.format(data=datasets["dense"], more=sections("linear", names)))
+        return path
+
+    run, pieces = run_watched(config(*first))
+    assert run is not None
+    alone = {name: run_watched(config(name)) for name in first}
+    weights = digests_of(run)
+    for name, (own, _) in alone.items():
+        assert own is not None
+        what = f"weights of {name}-linear"
+        assert weights[what] == digests_of(own)[what]
+    counts = {name: len(kept) for name, (_, kept) in alone.items()}
+    assert counts["relaxed"] == counts["sure"] + counts["svm"] == len(pieces)
