@@ -151,7 +151,7 @@ def _check_doubt(doubt: float, saved: SavedModel, model: Path) -> None:
     if not 0 <= doubt < math.inf:
         raise UsageError(f"--doubt {doubt:g}: expected 0 or more", "--doubt")
     if not isinstance(saved.model, Hierarchy):
-        what = f"--doubt has no meaning for a model of kind {kind_of(saved.model)}: no hierarchy of support vector machines"
+        what = f"--doubt has no meaning for a model of kind {kind_of(saved.model)}, which is no hierarchy"
         raise UsageError(what, f"--doubt, {model}", "leave it out")
     if doubt and saved.model.is_split[0] and not saved.model.n_judges:
         what = "this hierarchy was trained without judges, so it cannot compare what two ways come to"

@@ -9,7 +9,6 @@ paper, whose walk is that of doubt 0.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,8 +16,17 @@ from tasks.models.topk import NO_CLASS
 from tasks.rows.base import Array
 from tasks.svm.bank import Session
 
-if TYPE_CHECKING:
-    from tasks.relaxed.hierarchy import Hierarchy
+
+@dataclass(frozen=True, eq=False)
+class Judges:
+    """One-vs-rest of some classes (K,) int32, ascending: classifiers first, first + 1, ... of a bank."""
+
+    first: int
+    classes: Array
+
+    def margins(self, session: Session, rows: Array, classes: Array) -> Array:
+        """(m,) float32: f of the judge of classes[i] of row rows[i]."""
+        return session.margins(rows, self.first + np.searchsorted(self.classes, classes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,14 +57,14 @@ class Candidates:
     place: Array
 
 
-def settled(model: Hierarchy, session: Session, ends: Ends) -> tuple[Array, Array, Array]:
+def settled(judges: Judges, session: Session, ends: Ends) -> tuple[Array, Array, Array]:
     """(end (n,) that a row's answer is of, classes (n, top), scores (n, top)); n rows, each with ends.
 
     Candidates come first, by their margins. The others of the best one's leaf follow, at the distances there behind
     the last candidate.
     """
     chosen = np.flatnonzero(np.diff(ends.row, prepend=-1))
-    found = _candidates(model, session, ends, chosen)
+    found = _candidates(judges, session, ends, chosen)
     best = found.place == 0
     chosen[found.row[best]] = found.end[best]
     classes, scores = ends.classes[chosen], ends.scores[chosen]
@@ -65,17 +73,16 @@ def settled(model: Hierarchy, session: Session, ends: Ends) -> tuple[Array, Arra
     return chosen, classes, scores
 
 
-def _candidates(model: Hierarchy, session: Session, ends: Ends, first: Array) -> Candidates:
+def _candidates(judges: Judges, session: Session, ends: Ends, first: Array) -> Candidates:
     """first (n,): of the ends of each row."""
     winner = ends.classes[:, 0].astype(np.int64)
     n_ends = np.diff(first, append=ends.row.size)
     where = np.flatnonzero(np.repeat(n_ends > 1, n_ends) & (winner != NO_CLASS))
-    where = where[np.unique(ends.row[where] * model.n_classes + winner[where], return_index=True)[1]]
+    where = where[np.unique(ends.row[where] * (1 + int(judges.classes[-1])) + winner[where], return_index=True)[1]]
     row = ends.row[where]
     where = where[np.bincount(row, minlength=first.size)[row] > 1]  # ways that agree need no judge
     row, class_ = ends.row[where], winner[where]
-    judge = model.n_node_classifiers + np.searchsorted(model.label_set(0), class_)
-    margin = session.margins(row, judge)
+    margin = judges.margins(session, row, class_)
     order = np.lexsort((class_, -margin, row))
     starts = np.flatnonzero(np.diff(row, prepend=-1))
     place = np.arange(row.size) - np.repeat(starts, np.diff(starts, append=row.size))

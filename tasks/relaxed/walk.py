@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from tasks.models.topk import NO_CLASS, top_classes
-from tasks.relaxed.judge import Ends, settled
+from tasks.relaxed.judge import Ends, Judges, settled
 from tasks.rows.base import Array, Rows
 from tasks.svm.bank import Session
 
@@ -73,7 +73,7 @@ def walk(model: Hierarchy, rows: Rows, answers: Answers) -> None:
     last = np.flatnonzero(~model.is_split[visits.node])
     last = last[np.lexsort((visits.node[last], visits.row[last]))]
     ends = _named(model, session, visits.take(last), max(1, top))
-    chosen, classes, scores = settled(model, session, ends)
+    chosen, classes, scores = settled(Judges(model.n_node_classifiers, model.label_set(0)), session, ends)
     answers.classes[:], answers.scores[:] = classes[:, :top], scores[:, :top]
     _trace(visits, last[chosen], answers.path)
     answers.evaluations[:], answers.classifiers[:] = session.evaluations(), session.classifiers()
