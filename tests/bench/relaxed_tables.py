@@ -203,16 +203,19 @@ def verdicts(lines: Sequence[Line], n_test: int, flat: Sequence[str]) -> str:
     share = max(spot.y for spot in every) / 100
     error = 100 * math.sqrt(share * (1 - share) / n_test)
     text = [f"one accuracy has a standard error of {error:.2f} points: {n_test:,} test rows, the same for all models"]
-    for doubt in dict.fromkeys(line.doubt for line in lines if line.family == RELAXED):
-        own = [line.spot for line in lines if line.family == RELAXED and line.doubt == doubt]
-        text += verdict(own, lines, flat)
+    doubts = list(dict.fromkeys(line.doubt for line in lines if line.family == RELAXED))
+    for doubt in doubts:
+        text += ["", f"the relaxed curve with doubt {doubt:g}"]
+        text += verdict([line.spot for line in lines if line.family == RELAXED and line.doubt == doubt], lines, flat)
+    if len(doubts) > 1:
+        text += ["", "the relaxed curve with whatever doubt", *verdict(every, lines, flat)]
     return "\n".join(text)
 
 
 def verdict(own: Sequence[Spot], lines: Sequence[Line], flat: Sequence[str]) -> list[str]:
     """Of one relaxed curve."""
     kept = ", ".join(f"{spot.name} ({spot.y:.2f} % at {spot.x:.3f})" for spot in frontier(own))
-    text = [f"the relaxed curve: {kept}", "(a) its lead where the rivals' points are"]
+    text = [f"its settings: {kept}", "(a) its lead where the rivals' points are"]
     rivals = [line for line in lines if line.family not in (RELAXED, "ovr")]
     for family, doubt in dict.fromkeys((line.family, line.doubt) for line in rivals):
         text += leads(own, [line for line in rivals if (line.family, line.doubt) == (family, doubt)])
