@@ -6,13 +6,13 @@ import ast
 from typing import Any
 
 from tasks.models.base import Model
+from tasks.models.registry import config_word
 from tasks.relaxed.hierarchy import ONE_VS_ALL, Hierarchy
 from tasks.relaxed.pairs import DAG, MAX_WINS, PairModel
 from tasks.svm.bank import Bank
 from tasks.svm.kernel_bank import KernelBank
 from tasks.svm.kernels import OF_DISTANCES, Kernel
 
-NAMED = {ONE_VS_ALL: "ovr"}  # kinds of models that configs call otherwise
 SHOWN = ("rho", "balance", "alpha", "levels")  # of a setting, in words
 SCORES = {
     ONE_VS_ALL: "margins",
@@ -24,7 +24,7 @@ OF_LEAF = "margins of the leaf that a row comes to; in a leaf of one class those
 
 def kind_of(model: Model) -> str:
     """The kind of a model as a config names it."""
-    return NAMED.get(model.kind, model.kind)
+    return config_word(model.kind)
 
 
 def svm_facts(model: Model) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from tasks.models.certificate import certificate_line
 from tasks.models.flat import PROBABILISTIC
+from tasks.models.registry import config_word
 
 METRIC_NAMES = {
     "top1": "top-1 accuracy",
@@ -51,7 +52,7 @@ def number(value: Any) -> str:
 
 
 def _head(header: Mapping[str, Any], name: str, dataset: str, metrics: Mapping[str, float]) -> list[str]:
-    lines = ["---", "library_name: labelgrove", "tags:", f"- {yaml_text(str(header['kind']))}"]
+    lines = ["---", "library_name: labelgrove", "tags:", f"- {yaml_text(config_word(str(header['kind'])))}"]
     lines += ["- many-class-classification", "model-index:", f"- name: {yaml_text(name)}", "  results:"]
     lines += ["  - task:", "      type: classification", "    dataset:"]
     lines += [f"      name: {yaml_text(dataset)}", f"      type: {yaml_text(dataset)}", "    metrics:"]
@@ -83,7 +84,7 @@ def model_card(
     metrics     as in metrics.json, numbers only
     """
     dataset = str(provenance.get("dataset", "not recorded"))
-    kind = markdown_text(str(header["kind"]))
+    kind = markdown_text(config_word(str(header["kind"])))
     sizes = f"{header['n_classes']:,} classes, {header['n_features']:,} features"
     lines = [*_head(header, name, dataset, metrics), "", f"# {markdown_text(name)}", ""]
     lines += [f"A {kind} classifier of {sizes}, written by labelgrove. Learnt from rows "]

@@ -36,6 +36,13 @@ ENCODERS = {
     "hi-map": "tasks.features.additive_encoder:AdditiveEncoder",
 }
 
+OTHERWISE = {"svm-ovr": "ovr"}  # kinds of models that configs call by another word
+
+
+def config_word(kind: str) -> str:
+    """What a config calls the kind of a model."""
+    return OTHERWISE.get(kind, kind)
+
 
 def class_of(kind: object, table: dict[str, str], where: str) -> Any:
     """The class of a kind; raises ModelFormat for a kind that is not in the table (names never come from a file)."""

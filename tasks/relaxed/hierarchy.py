@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from tasks.models.base import Ranking
+from tasks.models.registry import config_word
 from tasks.models.slices import slices
 from tasks.relaxed.hierarchy_checks import check_hierarchy
 from tasks.relaxed.walk import Answers, walk
@@ -133,7 +134,7 @@ class Hierarchy(OfBank):
         What comes after the last class named is -1 with NaN.
         Raises ColumnMismatch; NegativeFeature where the kernel takes no values below 0.
         """
-        self.bank.check(rows, self.kind)
+        self.bank.check(rows, config_word(self.kind))
         answers = Answers.empty(rows.n_rows, top, int(self.depth_of.max()) + 1)
         for start, stop, part in slices(rows, max(self.bank.cells(rows), int(self.classifiers_of_node.max()))):
             walk(self, part, answers.part(start, stop))
