@@ -87,7 +87,9 @@ def model_card(
     kind = markdown_text(config_word(str(header["kind"])))
     sizes = f"{header['n_classes']:,} classes, {header['n_features']:,} features"
     lines = [*_head(header, name, dataset, metrics), "", f"# {markdown_text(name)}", ""]
-    lines += [f"A {kind} classifier of {sizes}, written by labelgrove. Learnt from rows "]
+    lines += [
+        f"{'An' if kind[:1] in 'aeio' else 'A'} {kind} classifier of {sizes}, written by labelgrove. Learnt from rows "
+    ]
     lines[-1] += (
         f"`{markdown_text(str(header['rows']))}`, predicts on rows `{markdown_text(str(header['test_rows']))}`."
     )

@@ -134,7 +134,7 @@ def test_one_vs_rest_of_a_kernel_is_an_ovr_with_its_kernel(tmp_path: Path) -> No
     np.save(tmp_path / "x.npy", rows)
     refused = labelgrove("predict", place, tmp_path / "x.npy", "-o", tmp_path / "p.parquet", "--proba")
     assert "this ovr model" in refused.err
-    assert "A ovr classifier" in (place / "README.md").read_text("utf-8")
+    assert "An ovr classifier" in (place / "README.md").read_text("utf-8")
     np.save(tmp_path / "wide.npy", np.ones((2, WIDTH + 1), np.float32))
     wide = labelgrove("predict", place, tmp_path / "wide.npy", "-o", tmp_path / "p.parquet")
     assert "svm-ovr" not in wide.err
