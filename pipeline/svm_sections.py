@@ -57,13 +57,6 @@ class SplitLearner(SvmLearner):
         ge=2,
         description="training rows of a node at most, of its classes alike; default: 100,000, of kernels 10,000",
     )
-    doubt: float = Field(
-        0.0,
-        ge=0,
-        allow_inf_nan=False,
-        description="rows whose f at a split is nearer 0 go both ways, and one-vs-rest compares what they come to; 0: "
-        "none do, the papers; or a list",
-    )
 
 
 class RelaxedHierarchy(SplitLearner):
@@ -109,19 +102,31 @@ class RelaxedHierarchy(SplitLearner):
         "none; 1: the paper",
     )
     doubt: float = Field(
-        0.5, ge=0, allow_inf_nan=False, description="as of `spectral-tree` and `marszalek`; 0: the paper; or a list"
+        0.5,
+        ge=0,
+        allow_inf_nan=False,
+        description="rows whose f at a split is nearer 0 go both ways, and one-vs-rest compares what they come to; 0: "
+        "the paper; or a list",
     )
     leaf_classes: int = Field(4, ge=1, description="nodes of 3 to so many classes are one-vs-all leaves; 1: the paper")
 
 
-class SpectralTree(SplitLearner):
+class RivalHierarchy(SplitLearner):
+    """Keys of the hierarchies that relaxed ones are compared with."""
+
+    doubt: float = Field(
+        0.0, ge=0, allow_inf_nan=False, description="as of `relaxed-hierarchy`; 0: their papers; or a list"
+    )
+
+
+class SpectralTree(RivalHierarchy):
     """Binary tree by spectral clustering of one-vs-rest's confusion (Griffin & Perona), one-vs-rest at its leaves."""
 
     kind: Literal["spectral-tree"]
     levels: int = Field(3, ge=1, le=DEEPEST, description="splits from the root to the one-vs-rest leaves; or a list")
 
 
-class MarszalekTree(SplitLearner):
+class MarszalekTree(RivalHierarchy):
     """Relaxed tree by normalised cuts of rows, classes cut through on both sides (Marszalek & Schmid)."""
 
     kind: Literal["marszalek"]

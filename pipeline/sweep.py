@@ -57,9 +57,9 @@ def _as_sweep(entry: Any, where: str) -> Any:
     if not curves or not isinstance(own := entry.get("sweep", {}), dict):
         return entry
     for key, values in curves.items():
-        if not values or len({repr(value) for value in values}) < len(values):
+        if not values or any(value in values[:i] for i, value in enumerate(values)) or key in own:
             what = f"train {entry.get('name', '')!r}: {key} = {values!r}"
-            raise ConfigError(what, where, f"write one number, or several different ones: {key} = [0.3, 0.5]")
+            raise ConfigError(what, where, f"write one number, or once several different ones: {key} = [0.3, 0.5]")
     rest = {key: value for key, value in entry.items() if key not in curves}
     name = str(entry.get("name", ""))
     name += "".join(f"-{{{key}}}" for key in curves if f"{{{key}}}" not in name)
@@ -114,7 +114,7 @@ def _agree(one: Combination, two: Combination) -> bool:
 
 
 def _filled(value: Any, one: Combination) -> Any:
-    """Text with {key} replaced by the key's value."""
+    """Text with {key} replaced by the key's value; 1e+30 is no name."""
     if not isinstance(value, str):
         return value
-    return re.sub(r"\{(\w+)\}", lambda found: str(one.get(found[1], found[0])), value)
+    return re.sub(r"\{(\w+)\}", lambda found: str(one.get(found[1], found[0])).replace("e+", "e"), value)

@@ -19,6 +19,7 @@ SCORES = {
     MAX_WINS: "votes: of how many pairs a class is the winner",
     DAG: "rounds: how long a class has stayed in the list",
 }
+OF_JUDGES = "; of rows whose ways end at different classes those of the judges"
 OF_LEAF = "margins of the leaf that a row comes to; in a leaf of one class those of the least sure split on the way"
 
 
@@ -50,7 +51,7 @@ def svm_facts(model: Model) -> dict[str, Any]:
         "training_rows": model.facts.get("training_rows"),
         "classes": int(learnt.size),
         "drawn": "drawn" in model.facts,
-        "scores": SCORES.get(model.kind, OF_LEAF),
+        "scores": SCORES.get(model.kind, OF_LEAF) + (OF_JUDGES if _judges(model) else ""),
     }
 
 
@@ -94,6 +95,7 @@ def svm_lines(found: dict[str, Any]) -> list[tuple[str, str]]:
     width = "" if found["width"] is None else f" of width {found['width']:.4g}"
     cost = "" if found["C"] is None else f"; C {found['C']:.4g}"
     setting = ", ".join(f"{key} {found['setting'][key]}" for key in SHOWN if key in found["setting"])
+    setting += ", doubt 0" if "nodes" in found and not found["judges"] else ""
     asked = found.get("asked")
     told = "" if asked is None else f", {'all' if asked == found['classifiers'] else f'{asked:,}'} asked for a row"
     support = f" over {found['support_vectors']:,} support vectors" if found["kernel"] != "linear" else ""

@@ -38,7 +38,7 @@ from tasks.models.folder import SavedModel, load_model
 from tasks.models.predictions import LABEL_LOG, PROBABILITIES, join_parts, part_name, read_part, write_part
 from tasks.models.selection import Selected, Selection
 from tasks.models.sums import HEADER, SUMS
-from tasks.relaxed.hierarchy import Hierarchy
+from tasks.relaxed.hierarchy import ONE_VS_ALL, Hierarchy
 from tasks.worker import WorkerSettings
 
 
@@ -103,10 +103,12 @@ def predict(
             reading = {"fmt": format, "index_base": index_base}
             done = _predict_files(saved.doubting(doubt), data, scratch, top, labels, taxonomy, reading, beam)
         joined = scratch / "joined.parquet"
-        join_parts(done.parts, joined, drop=() if proba else (PROBABILITIES, LABEL_LOG))
+        searched = {"beam": beam, "doubt": doubt}
+        asked = {key: str(value) for key, value in searched.items() if value is not None}
+        join_parts(done.parts, joined, asked, drop=() if proba else (PROBABILITIES, LABEL_LOG))
         put_in_place(joined, output)
     sys.stderr.write(f"{output}: {done.rows:,} rows, {human_bytes(output.stat().st_size)}\n")
-    _tell(done.accuracy, output, {"model": saved.digest, "model_folder": saved.folder, "data": data})
+    _tell(done.accuracy, output, {"model": saved.digest, "model_folder": saved.folder, "data": data, **asked})
     return done.rows
 
 
@@ -150,10 +152,10 @@ def _check_beam(beam: int, saved: SavedModel, model: Path) -> None:
 def _check_doubt(doubt: float, saved: SavedModel, model: Path) -> None:
     if not 0 <= doubt < math.inf:
         raise UsageError(f"--doubt {doubt:g}: expected 0 or more", "--doubt")
-    if not isinstance(saved.model, Hierarchy):
+    if not isinstance(saved.model, Hierarchy) or saved.model.kind == ONE_VS_ALL:
         what = f"--doubt has no meaning for a model of kind {kind_of(saved.model)}, which is no hierarchy"
         raise UsageError(what, f"--doubt, {model}", "leave it out")
-    if doubt and saved.model.is_split[0] and not saved.model.n_judges:
+    if doubt and saved.model.is_split[0] and saved.model.sizes[0] > 2 and not saved.model.n_judges:
         what = "this hierarchy was trained without judges, so it cannot compare what two ways come to"
         raise UsageError(what, f"--doubt {doubt:g}, {model}", "leave it out; or train it with a doubt above 0")
 

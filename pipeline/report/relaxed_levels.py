@@ -70,15 +70,22 @@ class Hierarchy:
 def shown_members(members: Sequence[Member]) -> list[Member]:
     """Relaxed hierarchies whose nodes are known, else rivals'; the first of every kernel before the second of any.
 
-    Of samples of the classes only where nobody has learnt all. Those whose root is a leaf have least to show, and come
-    last.
+    Of those that differ in doubt alone, and have the same nodes, the first. Of samples of the classes only where nobody
+    has learnt all. Those whose root is a leaf have least to show, and come last.
     """
     known = full_size([one for one in members if one.hierarchy.get("records")])
     own = [one for one in known if one.family == "relaxed-hierarchy"] or known
     own = sorted(own, key=lambda one: all(record.get("kind") != "split" for record in one.hierarchy["records"]))
+    own = [one for i, one in enumerate(own) if not any(_twins(one, other) for other in own[:i])]
     kernels = [one.kernel for one in own]
     order = sorted(range(len(own)), key=lambda i: (kernels[:i].count(kernels[i]), i))
     return [own[i] for i in order[:MOST_SHOWN]]
+
+
+def _twins(one: Member, other: Member) -> bool:
+    """Whether two models have the same nodes, and other doubts."""
+    alike = (one.family, one.basis, setting_text(one)) == (other.family, other.basis, setting_text(other))
+    return alike and one.doubt != other.doubt
 
 
 def levels_of(run: RunSummary, members: Sequence[Member]) -> list[Hierarchy]:

@@ -31,12 +31,14 @@ class Method:
     """A family on some rows, with its settings in ascending order.
 
     basis  kernel, rows and classes of its models: methods that differ there do not compare
+    doubt  0 of what has none
     """
 
     label: str
     family: str
     spots: Sequence[Spot]
     basis: frozenset[Basis]
+    doubt: float = 0.0
 
 
 Cost = Callable[[Member], float | None]
@@ -65,7 +67,7 @@ def methods_of(run: RunSummary, members: Sequence[Member], cost: Cost = relative
         parts = [group] if line is not None else apart(group, lambda one: (one.swept, one.draw))
         for part in parts:
             told = f"{named} ({part[0].name})" if len(parts) > 1 else named
-            found.append(Method(told, family, _spots(part, cost), frozenset(one.basis for one in part)))
+            found.append(Method(told, family, _spots(part, cost), frozenset(one.basis for one in part), part[0].doubt))
     return found
 
 

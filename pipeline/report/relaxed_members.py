@@ -87,8 +87,12 @@ class Member:
     @property
     def what(self) -> str:
         """Family, rows and doubt: what the legend calls its line."""
-        doubt = self.setting.get(DOUBT, 0)
-        return f"{self.family} {self.rows}".strip() + (f", doubt {doubt:g}" if doubt else "")
+        return f"{self.family} {self.rows}".strip() + (f", doubt {self.doubt:g}" if self.doubt else "")
+
+    @property
+    def doubt(self) -> float:
+        """How near a split its rows go both ways."""
+        return float(self.setting.get(DOUBT, 0))
 
 
 def relaxed_members(run: RunSummary) -> list[Member]:

@@ -164,9 +164,9 @@ def reach_table(run: RunSummary, members: Sequence[Member]) -> TreeTable:
     note = (
         "Of the settings that were tried: the least relative complexity of one that is at least as accurate as "
         "one-vs-rest of the same rows, kernel and classes, or within so many points of it; the best accuracy at most "
-        "that complex. Lead: of the first relaxed hierarchy of the same rows, kernel and classes over this method, in "
-        "points of accuracy at the complexity of the method's settings, the least of them; straight lines join the "
-        "relaxed hierarchy's settings, and settings cheaper than all of its own are left out."
+        "that complex. Lead: of the first relaxed hierarchy of the same rows, kernel, classes and, if there is one, "
+        "doubt over this method, in points of accuracy at the complexity of the method's settings, the least of them; "
+        "straight lines join the relaxed hierarchy's settings, and settings cheaper than all of its own are left out."
     )
     note += f" Without such a one-vs-rest in this run: {some_names(alone)}." if alone else ""
     within = ("as one-vs-rest", *(f"within {x:g} point{'s' * (x != 1)}" for x in ALLOWED[1:]))
@@ -182,7 +182,8 @@ def _reach(method: Method, methods: Sequence[Method], flat: float | None) -> Ite
         yield None if flat is None else least_complexity(method.spots, flat - allowed)
     for budget in BUDGETS:
         yield most_accuracy(method.spots, budget)
-    own = next((one for one in methods if one.family == OWN and one.basis == method.basis), None)
+    alike = [one for one in methods if one.family == OWN and one.basis == method.basis]
+    own = next((one for one in alike if one.doubt == method.doubt), alike[0] if alike else None)
     yield None if own is None or method.family == OWN else least_lead(own.spots, method.spots)
 
 

@@ -90,7 +90,8 @@ class HierarchyStage(TrainStage):
         classes = drawn_classes(self.learner, ground.starts(), work.seed)
         ground = replace(ground, rule=rule_of(self.learner, classes.size))
         grown = grow(ground, classes, work)
-        judges = judges_of(self.learner, ground, classes, work) if len(grown.summaries) > 1 else Judges()
+        doubtful = len(grown.summaries) > 1 and classes.size > 2
+        judges = judges_of(self.learner, ground, classes, work) if doubtful else Judges()
         model = assembled(self.learner, ground, grown, judges, self.n_features, work.dataset.n_classes)
         digest = save(self, work, model, {"C": settled.cost})
         facts = model_facts(model, 0.0, 1) | hierarchy_results(self.learner, ground, grown, classes, settled)
@@ -284,7 +285,8 @@ def findings_of(learner: HierarchyLearner, learnt: dict[str, Learnt], classes: A
     if isinstance(learner, OneVsRest) or len(learnt) > 1 or classes.size < 2:
         return []
     text = f"NothingParted: {learner.name}: the {classes.size:,} classes could not be parted: it is one-vs-rest"
-    ways = {"relaxed-hierarchy": "a larger rho or a smaller least_active", "marszalek": "a larger alpha"}
+    relaxed = "another rho, mostly a larger one, a smaller least_active or a larger most_lost"
+    ways = {"relaxed-hierarchy": relaxed, "marszalek": "a larger alpha"}
     return [f"{text}: {ways.get(learner.kind, 'more levels')} may part them"]
 
 

@@ -82,7 +82,7 @@ def judges_of(learner: HierarchyLearner, ground: Ground, classes: Array, work: W
 
 def doubt_of(learner: AnySvm) -> float:
     """0 of what has no splits."""
-    return learner.doubt if isinstance(learner, SplitLearner) else 0.0
+    return learner.doubt if isinstance(learner, RelaxedHierarchy | SpectralTree | MarszalekTree) else 0.0
 
 
 def nodes_folder(learner: HierarchyLearner, twins: Sequence[str], work: Work) -> Path:

@@ -12,6 +12,7 @@ import numpy as np
 
 from pipeline.config import DagSvm, OneVsOne
 from pipeline.stage import Estimate, Facts, Made, Work
+from pipeline.stages.grow import grown_in
 from pipeline.stages.hierarchy import (
     check_drawn,
     drawn_classes,
@@ -82,6 +83,7 @@ class PairsStage(TrainStage):
         classes = drawn_classes(self.learner, starts, work.seed)
         runs = pair_runs(classes.size, PAIRS_A_TASK)
         work.pool.map(learn_pairs, runs, ground, classes, name=f"pairs_{self.learner.name}")
+        learnt = grown_in(Path(ground.nodes), time.perf_counter() - started)
         model = PairModel.build(
             self.learner.kind,
             classes,
@@ -96,7 +98,7 @@ class PairsStage(TrainStage):
         facts = model_facts(model, 0.0, 1) | {"C": settled.cost}
         facts.pop("train_ops_per_row")
         facts["hierarchy"] = family_facts(self.learner, settled, classes, int(np.diff(starts)[classes].sum()))
-        return Made(digest, facts, measured_since(started, self.learner, work))
+        return Made(digest, facts, measured_since(started, self.learner, work, learnt))
 
     def _folder(self, work: Work) -> Path:
         """Of the step, or what twins share until the run has finished."""

@@ -63,7 +63,7 @@ def build(
     """The hierarchy of the nodes below `root`; a child with two parents is held once.
 
     kernel, rows_of  as in `bank_of`
-    doubt, judges    see `Hierarchy`; a root that is a leaf leaves no doubt, and takes no judges
+    doubt, judges    see `Hierarchy`; a root that is a leaf, or of two classes, leaves no doubt, and takes no judges
     Ids ascend with the longest way from the root, then in the order of the first parents, negative child first.
     Raises ModelFormat when the nodes do not fit together, KeyError for a child that is not among them, ValueError for
     a way that comes back to a node.
@@ -72,7 +72,7 @@ def build(
     held = [nodes[name] for name in order]
     number = {name: i for i, name in enumerate(order)}
     counts = np.array([len(node.classifiers) for node in held], np.int64)
-    doubt, judges = (doubt, judges) if doubt and nodes[root].children else (0.0, ())
+    doubt, judges = (doubt, judges) if doubt and nodes[root].children and nodes[root].classes.size > 2 else (0.0, ())
     model = Hierarchy(
         negative=np.array([NONE if node.negative is None else number[node.negative] for node in held], np.int32),
         positive=np.array([NONE if node.positive is None else number[node.positive] for node in held], np.int32),

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from tasks.models.base import Ranking
+from tasks.models.errors import ModelFormat
 from tasks.models.registry import config_word
 from tasks.models.slices import slices
 from tasks.relaxed.hierarchy_checks import check_hierarchy
@@ -136,7 +137,8 @@ class Hierarchy(OfBank):
         """
         self.bank.check(rows, config_word(self.kind))
         answers = Answers.empty(rows.n_rows, top, int(self.depth_of.max()) + 1)
-        for start, stop, part in slices(rows, max(self.bank.cells(rows), int(self.classifiers_of_node.max()))):
+        named = top * int(np.count_nonzero(~self.is_split)) if self.doubt else 0  # a row may come to every leaf
+        for start, stop, part in slices(rows, max(self.bank.cells(rows), int(self.classifiers_of_node.max()), named)):
             walk(self, part, answers.part(start, stop))
         classifiers = answers.classifiers if self.is_kernel else None
         return Ranking(answers.classes, answers.scores, answers.evaluations, answers.path, classifiers=classifiers)
@@ -162,10 +164,18 @@ class Hierarchy(OfBank):
             n_classes=int(header["n_classes"]),
             kind=str(header["kind"]),
             facts=dict(header[FACTS]),
-            doubt=float(header["hierarchy"].get(DOUBT, 0.0)),
+            doubt=_doubt_in(header["hierarchy"]),
         )
         check_hierarchy(model)
         return model
+
+
+def _doubt_in(told: Mapping[str, Any]) -> float:
+    """0 where an older version has said nothing. Raises ModelFormat for what is no number."""
+    doubt = told.get(DOUBT, 0.0)
+    if isinstance(doubt, bool) or not isinstance(doubt, int | float):
+        raise ModelFormat(f"doubt is {doubt!r}, and must be a number of 0 or more")
+    return float(doubt)
 
 
 def level_counts(model: Hierarchy) -> list[dict[str, int]]:

@@ -93,7 +93,8 @@ def _descend(model: Hierarchy, session: Session, n_rows: int) -> Visits:
         at = now.take(splits)
         margins = session.margins(at.row, model.first_classifier[at.node].astype(np.int64))
         least = np.minimum(at.least, np.abs(margins))
-        doubtful = (np.abs(margins) < model.doubt) & (model.sizes[at.node] > 2)  # a pair's own machine is its judge
+        doubtful = np.abs(margins.astype(np.float64)) < model.doubt
+        doubtful &= model.sizes[at.node] > 2  # a pair's own machine is its judge
         waiting = Visits.joined([later])
         for goes, child in (
             (~(margins >= 0) | doubtful, model.negative),

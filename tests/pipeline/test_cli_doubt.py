@@ -13,7 +13,8 @@ import pytest
 from tasks.classes import ClassTable
 from tasks.models.folder import save_model
 from tasks.models.linear import LinearModel
-from tasks.relaxed.hierarchy import RELAXED
+from tasks.relaxed.assemble import Node
+from tasks.relaxed.hierarchy import ONE_VS_ALL, RELAXED
 from tasks.rows import Dense
 from tests.pipeline.cli_caller import assert_refused, gaussian, succeeds, write_source
 from tests.tasks.relaxed.model_samples import N_FEATURES, Sample, built, random_nodes
@@ -36,6 +37,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     six = ClassTable(*2 * (tuple(f"c{c}" for c in range(6)),))
     save_model(folder / "flat", LinearModel(np.zeros((N_FEATURES, 6), np.float32)), six)
     save_model(folder / "tree", TREE, six)
+    root = {"root": Node(NODES["root"].classes, list(JUDGES.values()))}
+    save_model(folder / "kernel", built(SAMPLE, root, ONE_VS_ALL), table)
     source, marks = write_source(folder, ROWS, [f"c{label}" for label in Y])
     succeeds("ingest", source, folder / "d.zarr", "--labels", marks, "--block-rows", "17")
     return folder
@@ -51,6 +54,11 @@ def test_rows_go_both_ways_as_asked(made: Path, tmp_path: Path, data: str, doubt
     expected = model.rank(Dense(np.load(made / "x.npy")[table["row"].to_numpy()]), 5)
     assert table["classes"].to_pylist() == expected.classes.tolist()
     assert table["evaluations"].to_pylist() == expected.evaluations.tolist()
+    told = pq.read_schema(tmp_path / "p.parquet").metadata
+    assert told.get(b"doubt") == (None if doubt is None else str(float(doubt)).encode())
+    if data == "d.zarr":
+        numbers = json.loads((tmp_path / "p.metrics.json").read_text())
+        assert numbers.get("doubt") == (None if doubt is None else str(float(doubt)))
     assert json.loads((made / "hierarchy" / "model.json").read_text())["hierarchy"]["doubt"] == 3.0
 
 
@@ -70,6 +78,7 @@ def test_a_hierarchy_without_judges_takes_doubt_0_alone(made: Path, tmp_path: Pa
     ("model", "doubt", "word"),
     [
         ("flat", "1", "no meaning for a model of kind ovr"),
+        ("kernel", "1", "no meaning for a model of kind ovr"),
         ("tree", "1", "no meaning for a model of kind kmeans-tree"),
         ("hierarchy", "-0.5", "0 or more"),
         ("hierarchy", "nan", "0 or more"),

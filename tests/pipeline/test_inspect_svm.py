@@ -79,7 +79,7 @@ def test_a_relaxed_hierarchy_says_its_setting_and_shape(tmp_path: Path) -> None:
         "relaxed-hierarchy\n",
         "9, 5 of them learnt, drawn at random\n",
         "linear; C 2.5\n",
-        "rho 0.3, balance 7\n",
+        "rho 0.3, balance 7, doubt 0\n",
         "nodes 5: splits 2, leaves of one class 1, one-vs-all leaves 2 (5 classes); depth 2\n",
         "7; 40 training rows\n",
         "margins of the leaf",
@@ -93,6 +93,7 @@ def test_doubt_is_told_with_its_judges(tmp_path: Path) -> None:
     told = inspected(place)["support_vector_machines"]
     assert (told["classifiers"], told["judges"], told["doubt"]) == (7, 5, 0.25)
     text = succeeds("inspect", place).out
+    assert told["scores"].endswith("those of the judges")
     assert "0.25: rows so near a split go both ways, and are judged by one-vs-rest: 5 judges\n" in text
 
 

@@ -134,3 +134,17 @@ def test_too_many_are_refused_before_they_are_made(tmp_path: Path) -> None:
     sweep = f"sweep = {{ rounds = {values}, passes = {values} }}"
     with pytest.raises(ConfigError, match="more than 2,000"):
         load_config(written(tmp_path, f'[[train]]\nname = "h-{{rounds}}-{{passes}}"\nkind = "heshing"\n{sweep}\n'))
+
+
+@pytest.mark.parametrize("keys", ["doubt = [0, 0.0]", "doubt = [1, 1.0]", "doubt = [0, 1]\nsweep = { doubt = [2, 3] }"])
+def test_a_list_that_says_a_value_twice_or_is_swept_besides_is_refused(tmp_path: Path, keys: str) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text(f'name = "c"\n[data]\npath = "d"\n[[train]]\nname = "r"\nkind = "relaxed-hierarchy"\n{keys}\n')
+    with pytest.raises(ConfigError, match="once several different ones"):
+        load_config(path)
+
+
+def test_large_values_are_names(tmp_path: Path) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text('name = "c"\n[data]\npath = "d"\n[[train]]\nname = "r"\nkind = "marszalek"\ndoubt = [0.5, 1e30]\n')
+    assert [one.name for one in load_config(path).run.train] == ["r-0.5", "r-1e30"]

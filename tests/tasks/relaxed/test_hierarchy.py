@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tasks.models.errors import ColumnMismatch, ModelFormat
+from tasks.models.slices import slices
 from tasks.relaxed.assemble import Node, build
 from tasks.relaxed.hierarchy import ONE_VS_ALL, Hierarchy
 from tasks.rows import Dense
@@ -174,6 +175,34 @@ def test_a_walk_in_doubt_by_hand() -> None:
     scores = [[-1, -4, np.nan], [-3, -4, -4], [-1.4, -4.4, np.nan], [0.5, np.nan, np.nan], [4, np.nan, np.nan]]
     np.testing.assert_array_equal(ranking.scores, np.float32(scores))
     assert ranking.evaluations.tolist() == [5, 6, 5, 2, 2]
+
+
+def test_two_classes_leave_no_doubt() -> None:
+    nodes = {"r": Node(np.array([1, 3]), [line(0)], np.array([-1, 1]), "a", "b")}
+    nodes |= {"a": Node(np.array([1])), "b": Node(np.array([3]))}
+    model = build("marszalek", nodes, "r", 2, 5, {}, doubt=9.0, judges=[line(1), line(2)])
+    assert (model.doubt, model.n_judges, model.rank(rows(-1, 2), 1).classes.tolist()) == (0, 0, [[1], [3]])
+
+
+@pytest.mark.parametrize("doubt", [1e-50, 1e39, 1e300])
+@pytest.mark.filterwarnings("error")
+def test_a_doubt_is_compared_as_it_is(doubt: float) -> None:
+    judges = [line(bias) for bias in (1, 2, -3, 0)]
+    ranking = build("marszalek", diamond(), "top", 2, 5, {}, doubt=doubt, judges=judges).rank(rows(0, 3), 2)
+    assert ranking.evaluations.tolist() == ([8, 8] if doubt > 1 else [5, 2])  # f = 0 is within any doubt
+
+
+def test_many_ends_are_held_for_few_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every row may come to all three leaves, and each names as many classes as are asked for."""
+    asked = list[int]()
+    monkeypatch.setattr(
+        "tasks.relaxed.hierarchy.slices", lambda held, cells: asked.append(cells) or slices(held, cells)
+    )
+    judges = [line(bias) for bias in (1, 2, -3, 0)]
+    doubtful = build("marszalek", diamond(), "top", 2, 5, {}, doubt=1.0, judges=judges)
+    doubtful.rank(rows(1), 1000)
+    assembled(diamond()).rank(rows(1), 1000)
+    assert asked == [3000, 2]
 
 
 def test_rows_of_another_width_are_refused() -> None:

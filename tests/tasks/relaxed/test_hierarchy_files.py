@@ -296,3 +296,54 @@ def test_a_folder_that_says_something_else_is_refused_at_its_place(tmp_path: Pat
     with pytest.raises(ModelFormat, match=r"do not fit .*n_classifiers"):
         load_model(place)
     assert shapes_of(model.tensors())["pair_classes"] == {"dtype": "int32", "shape": [5]}
+
+
+# ---- doubt ---------------------------------------------------------------------------------------------------------
+
+
+def doubtful(form: str) -> Hierarchy:
+    sample = Sample(form, 3)
+    nodes, rng = random_nodes(sample, 6, shared=True), np.random.default_rng(8)
+    return built(sample, nodes, RELAXED, 2.5, {int(c): sample.classifier(rng) for c in nodes["root"].classes})
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_doubt_and_judges_come_back(form: str, tmp_path: Path) -> None:
+    model, sample = doubtful(form), Sample(form, 3)
+    save_model(tmp_path / "m", model, class_table(model.n_classes))
+    loaded = load_model(tmp_path / "m").model
+    assert isinstance(loaded, Hierarchy)
+    assert (loaded.doubt, loaded.n_judges) == (2.5, 6)
+    rows = sample.body(sample.values(12), sparse=False)
+    np.testing.assert_array_equal(loaded.rank(rows, 3).scores, model.rank(rows, 3).scores)
+
+
+@pytest.mark.parametrize(
+    ("doubt", "word"),
+    [
+        ("0.5", "must be a number"),
+        (True, "must be a number"),
+        (None, "must be a number"),
+        (-1, "0 or more"),
+        (float("nan"), "0 or more"),
+        (float("inf"), "0 or more"),
+        (0, "do not follow one another"),
+    ],
+)
+def test_a_doubt_that_is_none_is_refused(doubt: object, word: str) -> None:
+    def change(parts: Parts) -> None:
+        parts.header["hierarchy"] = {**parts.header["hierarchy"], "doubt": doubt}
+
+    with pytest.raises(ModelFormat, match=word):
+        reloaded(doubtful("linear"), change)
+
+
+def test_doubt_without_judges_is_refused_and_headers_without_doubt_have_none() -> None:
+    def change(parts: Parts) -> None:
+        parts.header["hierarchy"] = {**parts.header["hierarchy"], "doubt": 0.5}
+
+    with pytest.raises(ModelFormat, match="with 6 judges after them"):
+        reloaded(model_of(RELAXED, "linear"), change)
+    old = reloaded(model_of(RELAXED, "linear"), lambda parts: parts.header["hierarchy"].pop("doubt"))
+    assert isinstance(old, Hierarchy)
+    assert old.doubt == 0
