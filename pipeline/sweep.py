@@ -22,12 +22,7 @@ from pipeline.overrides import Origins
 SECTIONS = ("encode", "train", "retrieve")
 MOST = 2000  # sections that one may stand for
 READS = ("rows", "test_rows")
-CURVES = (
-    "rho",
-    "alpha",
-    "levels",
-    "doubt",
-)  # keys that may be a list of their own: a model for each
+CURVES = ("rho", "alpha", "levels", "doubt")  # keys that may be a list of their own: a model for each
 Combination = dict[str, Any]  # swept key -> value
 
 

@@ -15,7 +15,7 @@ from pipeline.stage import Estimate, Facts, Made, Work
 from pipeline.stages.hierarchy_nodes import (
     Grown,
     HierarchyLearner,
-    Judges,
+    Panel,
     doubt_of,
     grow,
     judges_of,
@@ -91,7 +91,7 @@ class HierarchyStage(TrainStage):
         ground = replace(ground, rule=rule_of(self.learner, classes.size))
         grown = grow(ground, classes, work)
         doubtful = len(grown.summaries) > 1 and classes.size > 2
-        judges = judges_of(self.learner, ground, classes, work) if doubtful else Judges()
+        judges = judges_of(self.learner, ground, classes, work) if doubtful else Panel()
         model = assembled(self.learner, ground, grown, judges, self.n_features, work.dataset.n_classes)
         digest = save(self, work, model, {"C": settled.cost})
         facts = model_facts(model, 0.0, 1) | hierarchy_results(self.learner, ground, grown, classes, settled)
@@ -209,7 +209,7 @@ def assembled(
     learner: HierarchyLearner,
     ground: Ground,
     grown: Grown,
-    judges: Judges,
+    judges: Panel,
     n_features: int,
     n_classes: int,
 ) -> Hierarchy:

@@ -64,20 +64,20 @@ def grow(ground: Ground, classes: Array, work: Work) -> Grown:
 
 
 @dataclass(frozen=True)
-class Judges:
-    """One-vs-rest of some classes; empty where there is no doubt."""
+class Panel:
+    """The judges of some classes, one-vs-rest; empty where there is no doubt."""
 
     classifiers: Classifiers = ()
     seconds: float = 0.0
 
 
-def judges_of(learner: HierarchyLearner, ground: Ground, classes: Array, work: Work) -> Judges:
+def judges_of(learner: HierarchyLearner, ground: Ground, classes: Array, work: Work) -> Panel:
     """The judges of a learner that has doubt, which its ground's settings make."""
     if not doubt_of(learner):
-        return Judges()
+        return Panel()
     folder = flat_folder(learner, work)
     grown = grow(replace(ground, rule=AllRule(), nodes=str(folder), name=FLAT), classes, work)
-    return Judges(grown.learnt[grown.root].classifiers, grown.seconds)
+    return Panel(grown.learnt[grown.root].classifiers, grown.seconds)
 
 
 def doubt_of(learner: AnySvm) -> float:
