@@ -1,0 +1,221 @@
+"""A folder of images: one class for each sub-folder, or classes from a table that names the files.
+
+The files' own bytes are stored, so nothing is lost. Each file is decoded once beforehand: what is damaged, or declares
+more pixels than may be held, is found here and not in the middle of a run.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from pipeline.dataset import Note
+from pipeline.ingest.errors import SourceMissing, UnknownInput
+from pipeline.ingest.files import IMAGES, images_below, table_rows
+from pipeline.ingest.labels import Labels, from_items
+from pipeline.ingest.source import SLAB_BYTES, Source
+from tasks.features.pixels import decoded
+from tasks.rows import Images
+from tasks.rows.base import Array
+
+LEAST_ROW_BYTES = 2**14  # a block holds 512 small files at most: describing one takes longer than reading it
+MOST_PIXELS = 2**26  # 64 million: 256 MB while they are decoded in colour
+PARTS = frozenset(("train", "training", "val", "valid", "validation", "test"))
+FILE_COLUMNS = ("file", "filename", "image", "path")  # that name the files in a table
+
+
+@dataclass(frozen=True)
+class Look:
+    """What decoding one file came to: why it cannot be used, or "" and its longer side in pixels."""
+
+    wrong: str = ""
+    side: int = 0
+
+
+class ImageSource(Source):
+    """Image files below a folder, in the order of their paths or of the table that names them."""
+
+    body: ClassVar[str] = "images"
+
+    def __init__(self, root: Path, files: Sequence[str], notes: Sequence[Note] = ()) -> None:
+        super().__init__(root.name, (len(files), 0), np.dtype(np.uint8), notes)
+        self.root, self.files = root, list(files)
+        self.named = False  # whether a table has said which files there are, and their labels
+        self.sizes = np.array([os.stat(root / file).st_size for file in files], np.int64)
+
+    @property
+    def row_bytes(self) -> int:
+        return max(LEAST_ROW_BYTES, int(self.sizes.sum() // max(1, self.n_rows)))
+
+    def take(self, index: Array, dtype: str) -> Images:  # noqa: ARG002
+        """Raises SourceMissing when a file has gone, or changed its size, since the folder was listed."""
+        return Images.of_files([self._read(int(row)) for row in index])
+
+    def slab(self, start: int, stop: int, dtype: str | None = None) -> Images:  # noqa: ARG002
+        return self.take(np.arange(start, stop), "uint8")
+
+    def slabs(self, dtype: str | None = "float32") -> Iterator[tuple[int, Images]]:
+        """As many files at a time as SLAB_BYTES hold."""
+        start = 0
+        while start < self.n_rows:
+            held = np.cumsum(self.sizes[start:])
+            stop = start + max(1, int(np.searchsorted(held, SLAB_BYTES, side="right")))
+            yield start, self.slab(start, stop, dtype)
+            start = stop
+
+    def _read(self, row: int) -> bytes:
+        path = self.root / self.files[row]
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise SourceMissing(f"it cannot be read ({error.strerror})", str(path), "check the folder") from error
+        if len(data) != self.sizes[row]:
+            what = f"it had {self.sizes[row]:,} bytes when the folder was listed, and has {len(data):,} now"
+            raise SourceMissing(what, str(path), "ingest again when nobody writes there")
+        return data
+
+    def place(self, row: int) -> str:
+        return str(self.root / self.files[row])
+
+
+# ---- which files -------------------------------------------------------------------------------------------------
+
+
+def open_images(root: Path) -> ImageSource:
+    """The images of a folder, in the order of their paths; their classes are its sub-folders, if they lie in such.
+
+    Raises SourceMissing, UnknownInput.
+    """
+    found, passed = _listed(root)
+    if not found:
+        hint = f"endings that are read: {' '.join(sorted(IMAGES))}"
+        raise SourceMissing("the folder holds no images", str(root), hint)
+    notes = [Note("PassedOver", f"{root.name}: {passed:,} files that are no images")] if passed else []
+    source = ImageSource(root, found, notes)
+    source.labels = _by_folder(root, found)
+    return source
+
+
+def named_by_table(source: ImageSource, table: object) -> ImageSource:
+    """The images that a table names, in its order, with its labels; the source itself where the table names no files.
+
+    table   TSV or CSV (or FILE:COLUMN) with a column `file` of paths within the folder and one of labels
+    Raises SourceMissing and UnknownInput with the line.
+    """
+    if not isinstance(table, str | os.PathLike):
+        return source
+    path, column = _table_and_column(table)
+    if path.suffix.lower() not in (".tsv", ".csv") or not path.is_file():
+        return source
+    header, *rows = table_rows(path) or [[]]
+    if not set(header) & set(FILE_COLUMNS):
+        return source
+    files, labels = _by_table(source, path, column, header, rows)
+    notes = list(source.notes)
+    if left := source.n_rows - len(files):
+        notes.append(Note("PassedOver", f"{source.name}: {left:,} images that {path.name} does not name", "warning"))
+    named = ImageSource(source.root, files, notes)
+    named.labels, named.named = labels, True
+    return named
+
+
+def _listed(root: Path) -> tuple[list[str], int]:
+    """Paths of the images within the folder, sorted, and how many other files there are; hidden ones do not count."""
+    found = sorted(images_below(root))
+    every = sum(
+        sum(not file.startswith(".") for file in files)
+        for folder, _, files in os.walk(root)
+        if not any(part.startswith(".") for part in Path(os.path.relpath(folder, root)).parts if part != ".")
+    )
+    return found, every - len(found)
+
+
+def _by_folder(root: Path, files: Sequence[str]) -> Labels | None:
+    """The first folder of each path is its class; None where images lie in the folder itself."""
+    parts = [Path(file).parts for file in files]
+    if any(len(part) == 1 for part in parts):
+        return None
+    names = [part[0] for part in parts]
+    if {name.lower() for name in names} <= PARTS:
+        given = ", ".join(sorted(set(names)))
+        hint = "ingest ROOT/train DATASET --test-source ROOT/test (and --validation-source)"
+        raise UnknownInput(f"its sub-folders are {given}: parts of a dataset, no classes", str(root), hint)
+    return from_items(names, f"the sub-folders of {root.name}")
+
+
+def _table_and_column(table: str | os.PathLike[str]) -> tuple[Path, str | None]:
+    text = os.fspath(table)
+    name, colon, column = text.rpartition(":")
+    return (Path(name), column) if colon and not os.path.exists(text) else (Path(text), None)
+
+
+def _by_table(
+    source: ImageSource, path: Path, column: str | None, header: list[str], rows: list[list[str]]
+) -> tuple[list[str], Labels]:
+    """Files and labels that the lines of a table name."""
+    file_column = next(header.index(name) for name in FILE_COLUMNS if name in header)
+    others = [name for i, name in enumerate(header) if i != file_column]
+    if column not in others and (column is not None or len(others) != 1):
+        hint = f"name the column of the labels: {path.name}:COLUMN"
+        raise UnknownInput(f"its columns are {', '.join(map(repr, header))}", str(path), hint)
+    label_column = header.index(column or others[0])
+    there, files, labels = set(source.files), [], []
+    for line, row in enumerate(rows, 2):
+        if not any(row):
+            continue
+        where = f"{path}, line {line}"
+        if len(row) != len(header):
+            what = f"{len(row)} fields where {len(header)} columns are named"
+            raise UnknownInput(what, where, "one line an image, fields as in the first line")
+        file = os.path.normpath(row[file_column])
+        if file not in there:
+            hint = "paths are relative to the folder; leave out lines of images that are not there"
+            raise SourceMissing(f"there is no image {row[file_column]!r} in {source.root}", where, hint)
+        files.append(file)
+        labels.append(row[label_column])
+    if len(set(files)) < len(files):
+        twice = Counter(files).most_common(1)[0][0]
+        raise UnknownInput(f"the image {twice!r} is named twice", str(path), "one line for each image")
+    return files, from_items(labels, path.name)
+
+
+# ---- whether they can be used ------------------------------------------------------------------------------------
+
+
+def look_at(images: Images, threads: ThreadPoolExecutor) -> list[Look]:
+    """Decode each image once, in several threads; in order."""
+    return list(threads.map(lambda row: look(images.file(row)), range(images.n_rows)))
+
+
+def look(file: Array) -> Look:
+    """Whether an image can be used. Its declared size is looked at before a pixel is decoded."""
+    from PIL import Image
+
+    if not file.size:
+        return Look("the file is empty")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what is large or odd: it is judged here
+            with Image.open(io.BytesIO(file.tobytes())) as image:
+                width, height = image.size
+                if width * height > MOST_PIXELS:
+                    return Look(f"{width:,} x {height:,} pixels are more than {MOST_PIXELS:,}")
+                image.draft("L", (1, 1))  # of JPEG all is read, little computed
+                image.load()
+    except Image.DecompressionBombError:
+        return Look(f"it declares more than {MOST_PIXELS:,} pixels")
+    except Exception as error:  # decoders raise what they like at damaged bytes
+        return Look(str(error).splitlines()[0] if str(error) else type(error).__name__)
+    pixels = decoded(file)
+    if pixels is None:
+        return Look("OpenCV cannot decode it")
+    return Look("", max(pixels.shape))
