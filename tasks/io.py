@@ -5,6 +5,7 @@ A rows store is one of
   csr     a group, attrs {"labelgrove": "csr", "shape", "offsets"}; sub-group 00042 = data, indices, indptr of block 42
   pq      a group, attrs {"labelgrove": "pq"}; arrays codes (n_rows, n_subquantizers) uint8 chunked by block, codebooks
   onehot  a group, attrs {"labelgrove": "onehot", "n_codes"}; array codes (n_rows, n_hashes) uint8, uint16 or int32
+  images  a group as of csr, {"labelgrove": "images"}; sub-group 00042 = data, offsets: bytes of image files
 A dataset is a group with a rows store `X` and the columns `y`, `split`, `row_id` (n_rows,), chunked by block.
 
 Every chunk has one writer, which writes it whole, so writing again is harmless. Every chunk carries a crc32c, and a
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any, cast
@@ -30,7 +31,7 @@ from tasks.cache import ROWS, SMALL, ByteCache
 from tasks.digest import digest_arrays
 from tasks.errors import ParamError
 from tasks.files import disk_room, swap_in, version_of
-from tasks.rows import Csr, Dense, OneHot, PqCodes, Rows
+from tasks.rows import Csr, Dense, Images, OneHot, PqCodes, Rows
 from tasks.rows.base import Array
 from tasks.rows.onehot import count_features
 from tasks.stores import Block as Block
@@ -40,7 +41,7 @@ from tasks.stores import StoreFacts as StoreFacts
 from tasks.stores import StoreMetadata as StoreMetadata
 
 FEATURES, LABELS, SPLIT, ROW_ID = "X", "y", "split", "row_id"
-CSR_PARTS = ("data", "indices", "indptr")
+PARTS = {"csr": ("data", "indices", "indptr"), "images": ("data", "offsets")}  # of a block; where rows begin comes last
 MAX_CHUNK_BYTES = 2**31 - 2**16  # blosc refuses larger buffers
 OPEN_BYTES = 4096  # opened arrays and groups kept, each counted as one byte
 _OPEN = ByteCache(OPEN_BYTES)
@@ -94,10 +95,10 @@ def facts_of(store: str) -> StoreFacts:
         n_rows, n_features = node.shape
         return StoreFacts("dense", n_rows, n_features, node.chunks[0], str(node.dtype))
     kind = node.attrs.get("labelgrove")
-    if kind == "csr":
+    if kind in PARTS:
         offsets, shape = node.attrs["offsets"], node.attrs["shape"]
         widest = max((stop - start for start, stop in pairwise(offsets)), default=1)
-        return StoreFacts("csr", shape[0], shape[1], widest, node.attrs["dtype"])
+        return StoreFacts(kind, shape[0], shape[1], widest, node.attrs["dtype"])
     if kind == "pq":
         codes, books = _open(f"{store}/codes"), _open(f"{store}/codebooks")
         return StoreFacts("pq", codes.shape[0], books.shape[0] * books.shape[2], codes.chunks[0], "uint8")
@@ -118,14 +119,14 @@ def n_codes_of(store: str) -> int:
 
 
 def nonzeros_of(store: str) -> list[int]:
-    """Stored values of each block of a CSR store, read from metadata alone."""
-    return [int(_open(f"{_csr_path(block)}/data").shape[0]) for block in blocks_of(store)]
+    """Stored values of each block of a CSR store, bytes of one of images; read from metadata alone."""
+    return [int(_open(f"{_part_path(block)}/data").shape[0]) for block in blocks_of(store)]
 
 
 def blocks_of(store: str) -> list[Block]:
     """All blocks of a rows store, in order."""
     facts = facts_of(store)
-    if facts.body == "csr":
+    if facts.body in PARTS:
         offsets = _open(store).attrs["offsets"]
     else:
         offsets = [*range(0, facts.n_rows, facts.block_rows), facts.n_rows]
@@ -145,10 +146,29 @@ def create_dense(path: str, n_rows: int, n_features: int, block_rows: int, dtype
 
 def create_csr(path: str, n_rows: int, n_features: int, block_rows: int, dtype: str = "float32") -> list[Block]:
     """An empty CSR store in place of whatever stood at `path`; returns its blocks."""
+    return _create_parted(path, "csr", (n_rows, n_features), block_rows, dtype)
+
+
+def create_images(path: str, n_rows: int, block_rows: int, longest_side: int) -> list[Block]:
+    """An empty store of image files in place of whatever stood at `path`; returns its blocks.
+
+    longest_side   of any image, pixels: bounds what describing them takes
+    """
+    return _create_parted(path, "images", (n_rows, 0), block_rows, "uint8", {"longest_side": longest_side})
+
+
+def longest_side_of(store: str) -> int:
+    """Pixels that no image of a store of images exceeds in height or width."""
+    return int(read_attrs(store)["longest_side"])
+
+
+def _create_parted(
+    path: str, body: str, shape: tuple[int, int], block_rows: int, dtype: str, more: Mapping[str, Any] | None = None
+) -> list[Block]:
     _check_block_rows(block_rows)
-    offsets = [*range(0, n_rows, block_rows), n_rows]
-    attrs = {"labelgrove": "csr", "shape": [n_rows, n_features], "offsets": offsets, "dtype": dtype}
-    create_group(path, attrs)
+    offsets = [*range(0, shape[0], block_rows), shape[0]]
+    facts = {"labelgrove": body, "shape": list(shape), "offsets": offsets, "dtype": dtype}
+    create_group(path, facts | dict(more or {}))
     return blocks_of(path)
 
 
@@ -184,6 +204,12 @@ def create_group(path: str, attrs: dict[str, Any]) -> None:
     """An empty group in place of whatever stood at `path`."""
     with disk_room(path, 0):
         zarr.open_group(path, mode="w", zarr_format=3, attributes=attrs)
+
+
+def ensure_group(path: str) -> None:
+    """A group at `path`, an empty one unless it is there; files and folders that stand there stay."""
+    with disk_room(path, 0):
+        zarr.open_group(path, mode="a", zarr_format=3)
 
 
 def create_column(dataset: str, name: str, n_rows: int, block_rows: int, dtype: str) -> None:
@@ -254,17 +280,28 @@ def write_csr(block: Block, data: Array, indices: Array, indptr: Array) -> str:
     beside its place and renamed, so it is there whole or not at all.
     """
     attrs = read_attrs(block.store)
-    n_features = attrs["shape"][1]
     if indptr.shape != (block.n_rows + 1,) or indptr[0] != 0 or indptr[-1] != len(data) or len(data) != len(indices):
         raise ValueError(f"{block.store}: data, indices and indptr do not describe {block.n_rows} rows")
     parts = (data.astype(attrs["dtype"]), indices.astype(np.int32), indptr.astype(np.int64))
-    named: dict[str, Array] = dict(zip(CSR_PARTS, parts, strict=True))
-    place = _csr_path(block)
+    kind = {"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": [block.n_rows, attrs["shape"][1]]}
+    return _write_parts(block, "csr", parts, kind)
+
+
+def write_images(block: Block, images: Images) -> str:
+    """Write the files of a block of a store of images, whole or not at all; returns their content digest."""
+    if images.n_rows != block.n_rows:
+        raise ValueError(f"{block.store}: {images.n_rows} images for {block.n_rows} rows")
+    return _write_parts(block, "images", (images.data, images.offsets), {"encoding-type": "labelgrove-images"})
+
+
+def _write_parts(block: Block, body: str, parts: Sequence[Array], kind: dict[str, Any]) -> str:
+    """Beside their place, then by rename. Files of images are compressed already."""
+    place = _part_path(block)
     spare = f"{place}.{uuid.uuid4().hex}.partial"
-    kind = {"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": [block.n_rows, n_features]}
     create_group(spare, kind)
-    for name, part in named.items():
-        array = _create_array(f"{spare}/{name}", part.shape, (max(part.size, 1),), str(part.dtype), packed=True)
+    for name, part in zip(PARTS[body], parts, strict=True):
+        packed = part.dtype != np.uint8
+        array = _create_array(f"{spare}/{name}", part.shape, (max(part.size, 1),), str(part.dtype), packed=packed)
         with disk_room(spare, part.nbytes):
             array[...] = part
     swap_in(spare, place)
@@ -275,10 +312,12 @@ def rows_digest(rows: Rows) -> str:
     """Content digest of a block's rows: what the write functions return, and what a re-reading must give."""
     if isinstance(rows, Csr):
         return digest_arrays(rows.data, rows.indices, rows.indptr)
+    if isinstance(rows, Images):
+        return digest_arrays(rows.data, rows.offsets)
     return digest_arrays(rows.codes if isinstance(rows, PqCodes | OneHot) else cast(Dense, rows).values)
 
 
-def _csr_path(block: Block) -> str:
+def _part_path(block: Block) -> str:
     return os.path.join(block.store, f"{block.index:05d}")
 
 
@@ -306,8 +345,9 @@ def _reader(block: Block) -> tuple[Hashable, Callable[[], Rows]]:
     if isinstance(node, zarr.Array):
         version = _chunk_version(block.store, node, block.start, block.stop)
         return version, partial(_load_dense, block, node)
-    if facts_of(block.store).body == "csr":
-        return _csr_version(block), partial(_load_csr, block)
+    body = facts_of(block.store).body
+    if body in PARTS:
+        return _parts_version(block, body), partial(_load_parts, block, body)
     codes = _open(f"{block.store}/codes")
     version = _chunk_version(f"{block.store}/codes", codes, block.start, block.stop)
     return version, partial(_load_codes, block, codes)
@@ -336,25 +376,28 @@ def read_codebooks(store: str) -> Array:
     return SMALL.fetch(path, version, lambda: _read_chunk(path, books, 0, books.shape[0]), _nbytes)
 
 
-def _csr_version(block: Block) -> tuple[int, int, int]:
-    """A part is swapped in whole, so its indptr stands for it; a lost or damaged sibling shows when it is loaded."""
+def _parts_version(block: Block, body: str) -> tuple[int, int, int]:
+    """A block is swapped in whole, so its pointers stand for it; a lost or damaged sibling shows when it is loaded."""
+    pointers = f"{_part_path(block)}/{PARTS[body][-1]}"
     try:
-        return version_of(os.path.join(_csr_path(block), "indptr", "c", "0"))
+        return version_of(os.path.join(pointers, "c", "0"))
     except FileNotFoundError:
-        raise _missing(f"{_csr_path(block)}/indptr", "c/0", block.start, block.stop) from None
+        raise _missing(pointers, "c/0", block.start, block.stop) from None
 
 
-def _load_csr(block: Block) -> Rows:
-    place = _csr_path(block)
-    parts = {}
-    for name in CSR_PARTS:
+def _load_parts(block: Block, body: str) -> Rows:
+    place, parts = _part_path(block), []
+    for name in PARTS[body]:
         array = _open(f"{place}/{name}")
         if array.size:
             _chunk_version(f"{place}/{name}", array, 0, array.shape[0], rows=(block.start, block.stop))
-        parts[name] = _read_chunk(f"{place}/{name}", array, 0, array.shape[0], rows=(block.start, block.stop))
-    data, indices, indptr = (parts[name] for name in CSR_PARTS)
-    if indptr.size != block.n_rows + 1 or indptr[-1] != data.size or data.size != indices.size:
-        raise _damaged(place, "indptr", block.start, block.stop, "its parts do not fit together")
+        parts.append(_read_chunk(f"{place}/{name}", array, 0, array.shape[0], rows=(block.start, block.stop)))
+    *values, pointers = parts
+    if pointers.size != block.n_rows + 1 or any(pointers[-1] != part.size for part in values):
+        raise _damaged(place, PARTS[body][-1], block.start, block.stop, "its parts do not fit together")
+    if body == "images":
+        return Images(parts[0], parts[1])
+    data, indices, indptr = parts
     return Csr(data, indices, indptr, read_attrs(block.store)["shape"][1])
 
 

@@ -37,7 +37,7 @@ class Block:
 class StoreFacts:
     """What a rows store says about itself without reading a row."""
 
-    body: str  # "dense", "csr", "pq", "onehot"
+    body: str  # "dense", "csr", "pq", "onehot", "images"
     n_rows: int
     n_features: int
     block_rows: int

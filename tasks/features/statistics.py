@@ -47,14 +47,14 @@ def moments(rows: Rows) -> Moments:
         plain = rows.decoded()
         sums += np.bincount(plain.indices, weights=plain.data.astype(np.float64), minlength=rows.n_features)
     else:
-        for part in _parts(rows, rows.n_features):
+        for part in parts_of(rows, rows.n_features):
             sums += part.to_array(np.float64).sum(axis=0)
     return Moments(rows.n_rows, sums, float(rows.squared_norms().sum()))
 
 
 def add_scatter(rows: Rows, mean: Array, out: Array) -> None:
     """out += C of the rows; mean (n_features,) float64, out (n_features, n_features) float64 C order."""
-    for part in _parts(rows, rows.n_features):
+    for part in parts_of(rows, rows.n_features):
         values = part.to_array(np.float64) - mean
         out += values.T @ values
 
@@ -64,7 +64,7 @@ def add_product(rows: Rows, mean: Array, basis: Array, out: Array) -> None:
     if isinstance(rows, Csr | OneHot):
         _add_sparse_product(rows, mean, basis, out)
         return
-    for part in _parts(rows, rows.n_features):
+    for part in parts_of(rows, rows.n_features):
         values = part.to_array(np.float64) - mean
         out += values.T @ (values @ basis)
 
@@ -72,14 +72,14 @@ def add_product(rows: Rows, mean: Array, basis: Array, out: Array) -> None:
 def _add_sparse_product(rows: Csr | OneHot, mean: Array, basis: Array, out: Array) -> None:
     offset = mean @ basis
     totals = np.zeros(basis.shape[1])
-    for part in _parts(rows, basis.shape[1]):
+    for part in parts_of(rows, basis.shape[1]):
         projected = part.scores(basis) - offset
         totals += projected.sum(axis=0)
         part.subtract_gradient(projected, -1.0, out)
     out -= np.outer(mean, totals)
 
 
-def _parts(rows: Rows, numbers: int) -> Iterator[Rows]:
+def parts_of(rows: Rows, numbers: int) -> Iterator[Rows]:
     """Runs of rows of which `numbers` float64 each take at most SLICE_BYTES (or one row)."""
     size = max(1, SLICE_BYTES // (8 * max(1, numbers)))
     for start in range(0, rows.n_rows, size):

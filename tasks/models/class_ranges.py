@@ -1,4 +1,4 @@
-"""One-vs-rest models too large to be held: weights by ranges of classes, gone through one after another."""
+"""Linear models too large to be held: weights by ranges of classes, gone through one after another."""
 
 from __future__ import annotations
 
@@ -93,8 +93,8 @@ def tensor_name(index: int) -> str:
     return f"weights.{index:04d}"
 
 
-class OvrModels:
-    """Loads one-vs-rest models of either kind."""
+class FlatModels:
+    """Loads models that are held whole where they are small enough, and by ranges of classes otherwise."""
 
     @staticmethod
     def load(header: dict[str, Any], tensors: dict[str, Array]) -> LinearModel | RangedModel:

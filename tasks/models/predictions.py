@@ -2,7 +2,8 @@
 
 Columns: row int64 (the source row), label int32 (null when not known), classes and scores fixed_size_list[top]
 (int32, -1 and float32, NaN where a row names fewer classes), evaluations int32, path list<int32> (trees only),
-classifiers int32 (hierarchies of kernels only, whose evaluations are kernel values).
+classifiers int32 (hierarchies of kernels only, whose evaluations are kernel values), file string (of images alone:
+the path within their folder).
 Of models whose scores are log-odds also: probabilities fixed_size_list[top] float32 of these classes, and
 label_log_probability float32 (natural logarithm; null when the label is not known).
 """
@@ -25,7 +26,7 @@ from tasks.rows.base import Array
 
 FORMAT, VERSION = "labelgrove.predictions", 1
 AGAIN = "predict again"
-CLASSIFIERS = "classifiers"
+CLASSIFIERS, FILE = "classifiers", "file"
 PROBABILITIES, LABEL_LOG = "probabilities", "label_log_probability"
 
 
@@ -61,7 +62,13 @@ def part_name(index: int) -> str:
     return f"part-{index:05d}.parquet"
 
 
-def schema_of(top: int, with_path: bool, with_probabilities: bool = False, with_classifiers: bool = False) -> pa.Schema:
+def schema_of(
+    top: int,
+    with_path: bool,
+    with_probabilities: bool = False,
+    with_classifiers: bool = False,
+    with_files: bool = False,
+) -> pa.Schema:
     fields = [
         pa.field("row", pa.int64(), nullable=False),
         pa.field("label", pa.int32()),
@@ -72,11 +79,15 @@ def schema_of(top: int, with_path: bool, with_probabilities: bool = False, with_
         fields += [pa.field(PROBABILITIES, pa.list_(pa.float32(), top)), pa.field(LABEL_LOG, pa.float32())]
     fields.append(pa.field("evaluations", pa.int32(), nullable=False))
     fields += [pa.field("path", pa.list_(pa.int32()))] if with_path else []
-    return pa.schema([*fields, pa.field(CLASSIFIERS, pa.int32(), nullable=False)] if with_classifiers else fields)
+    fields += [pa.field(CLASSIFIERS, pa.int32(), nullable=False)] if with_classifiers else []
+    return pa.schema([*fields, pa.field(FILE, pa.string(), nullable=False)] if with_files else fields)
 
 
-def write_part(target: Path, selected: Selected, ranking: Ranking) -> str:
-    """Write the predictions of one block, whole or not at all; returns their content digest."""
+def write_part(target: Path, selected: Selected, ranking: Ranking, files: Sequence[str] | None = None) -> str:
+    """Write the predictions of one block, whole or not at all; returns their content digest.
+
+    files   of images, the path of each row's
+    """
     top, unknown, found = ranking.classes.shape[1], selected.labels < 0, ranking.probabilities
     columns = [
         pa.array(selected.row_ids, pa.int64()),
@@ -92,7 +103,9 @@ def write_part(target: Path, selected: Selected, ranking: Ranking) -> str:
         columns.append(pa.ListArray.from_arrays(pa.array(offsets), pa.array(nodes)))
     if ranking.classifiers is not None:
         columns.append(pa.array(ranking.classifiers, pa.int32()))
-    has = (one is not None for one in (ranking.path, found, ranking.classifiers))
+    if files is not None:
+        columns.append(pa.array(files, pa.string()))
+    has = (one is not None for one in (ranking.path, found, ranking.classifiers, files))
     write_table(target, pa.table(columns, schema=schema_of(top, *has)))
     return Predictions(selected.row_ids, selected.labels, ranking).digest()
 
@@ -109,8 +122,8 @@ def read_part(source: str | Path) -> Predictions:
 def predictions_of(table: pa.Table, where: str) -> Predictions:
     """The arrays behind a table of predictions; raises PredictionsDamaged when it is none."""
     top, with_path = width_of(table.schema), "path" in table.column_names
-    probable, asked = PROBABILITIES in table.column_names, CLASSIFIERS in table.column_names
-    if not top or table.schema.remove_metadata() != schema_of(top, with_path, probable, asked):
+    probable, asked, named = (name in table.column_names for name in (PROBABILITIES, CLASSIFIERS, FILE))
+    if not top or table.schema.remove_metadata() != schema_of(top, with_path, probable, asked, named):
         raise PredictionsDamaged("it is no predictions file: the columns are others", where, AGAIN)
     label = table["label"].fill_null(-1).to_numpy().astype(np.int32)
     ranking = Ranking(

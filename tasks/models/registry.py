@@ -8,11 +8,12 @@ from typing import Any
 from tasks.models.errors import ModelFormat
 
 MODELS = {
-    "ovr": "tasks.models.class_ranges:OvrModels",
+    "ovr": "tasks.models.class_ranges:FlatModels",
     "msvm": "tasks.models.linear:LinearModel",
     "hie-svm": "tasks.models.linear:LinearModel",
     "multinomial": "tasks.models.linear:LinearModel",
     "trace-norm": "tasks.models.factored:TraceNormModels",
+    "nearest-class-mean": "tasks.models.class_ranges:FlatModels",
     "heshing": "tasks.models.hashed:HashedModel",
     "flat-hash": "tasks.models.hashed:HashedModel",
     "label-tree": "tasks.trees.tree:LabelTree",
@@ -34,6 +35,11 @@ ENCODERS = {
     "dwta": "tasks.models.code_encoder:CodeEncoder",
     "chi2-map": "tasks.features.additive_encoder:AdditiveEncoder",
     "hi-map": "tasks.features.additive_encoder:AdditiveEncoder",
+    "sift": "tasks.features.sift_encoder:SiftEncoder",
+    "normalize": "tasks.features.normalize_encoder:NormalizeEncoder",
+    "bow": "tasks.features.bow:BowEncoder",
+    "llc": "tasks.features.llc_encoder:LlcEncoder",
+    "fisher": "tasks.features.fisher_encoder:FisherEncoder",
 }
 
 OTHERWISE = {"svm-ovr": "ovr"}  # kinds of models that configs call by another word

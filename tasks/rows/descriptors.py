@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import numba
 import numpy as np
 
 from tasks.rows.base import Array
@@ -53,10 +54,26 @@ def normalized(values: Array, root: bool) -> Array:
     """Descriptors (n, 128) uint8 as float32 of norm 1: x / |x|, or with `root` sqrt(x / sum of x) (Arandjelovic &
     Zisserman, CVPR 2012: RootSIFT). One of zeros stays zeros. Sums are of whole numbers, and so exact.
     """
-    whole = values.astype(np.int32)
-    if root:
-        scaled = np.sqrt(whole / np.maximum(whole.sum(axis=1), 1)[:, None])
-    else:
-        scaled = whole / np.sqrt(np.maximum(np.einsum("ij,ij->i", whole, whole), 1))[:, None]
-    found: Array = scaled.astype(np.float32)
+    found = np.empty(values.shape, np.float32)
+    fill_normalized(values, root, found)
     return found
+
+
+@numba.njit(cache=True, nogil=True)
+def fill_normalized(values: Array, root: bool, found: Array) -> None:
+    """As `normalized`, in float64 until it is stored; found (n, width) float32."""
+    for i in range(values.shape[0]):
+        row, out = values[i], found[i]
+        total = np.int64(0)
+        if root:
+            for t in range(row.size):
+                total += np.int64(row[t])
+            share = 1.0 / max(total, np.int64(1))
+            for t in range(row.size):
+                out[t] = np.sqrt(row[t] * share)
+        else:
+            for t in range(row.size):
+                total += np.int64(row[t]) * np.int64(row[t])
+            scale = 1.0 / np.sqrt(max(total, np.int64(1)))
+            for t in range(row.size):
+                out[t] = row[t] * scale
