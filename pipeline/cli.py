@@ -25,11 +25,15 @@ from pipeline.cli_options import (
     ForceFile,
     Format,
     IndexBase,
+    LabelsAt,
     Memory,
     Only,
     Output,
     Override,
     ProfileFile,
+    RawDtype,
+    RawShape,
+    RowsAt,
     RunPath,
     Runs,
     Scheduler,
@@ -138,13 +142,12 @@ def check(
 def ingest(
     source: Annotated[
         str,
-        typer.Argument(
-            metavar="SOURCE", help="training rows: .npy, a folder or pattern of .npy shards, .npz, svmlight"
-        ),
+        typer.Argument(metavar="SOURCE", help="training rows: files of any format in the README, or a URL"),
     ],
     dataset: Annotated[Path, typer.Argument(metavar="DATASET", help="the dataset store to make: NAME.zarr")],
     labels: Annotated[
-        str | None, typer.Option(help="labels of the training rows: .npy, .txt, .json, .tsv or .csv (FILE:COLUMN)")
+        str | None,
+        typer.Option(help="labels of the training rows: .npy, .txt, .json, or FILE:COLUMN (.tsv, .parquet)"),
     ] = None,
     classes: Annotated[
         str | None, typer.Option(help="class table: .json, .txt, .tsv or .csv; default: from the labels")
@@ -171,18 +174,26 @@ def ingest(
         float | None, typer.Option(help="share of the rows for testing, when no test rows are given; default: 0.2")
     ] = None,
     format: Format = None,
+    rows_at: RowsAt = None,
+    labels_at: LabelsAt = None,
+    raw_shape: RawShape = None,
+    raw_dtype: RawDtype = None,
     index_base: IndexBase = None,
-    features: Annotated[int | None, typer.Option(help="number of columns of svmlight files")] = None,
+    features: Annotated[int | None, typer.Option(help="number of columns, of files that do not say it")] = None,
     dtype: Annotated[str | None, typer.Option(help="float32 or float16; default: float16 stays as it is")] = None,
-    max_memory: Annotated[str | None, typer.Option("--max-bytes", help='for inflating .npz files: "8 GiB"')] = None,
+    max_memory: Annotated[
+        str | None, typer.Option("--max-bytes", help='of one part of a file, unpacked: "8 GiB"')
+    ] = None,
     on_nonfinite: Annotated[str, typer.Option(help="refuse or drop-row: rows with NaN or Inf")] = "refuse",
+    on_corrupt: Annotated[str, typer.Option(help="refuse or drop-row: images that cannot be decoded")] = "drop-row",
     block_rows: Annotated[int | None, typer.Option(help="rows per block; default: blocks of about 8 MB")] = None,
     seed: Annotated[int, typer.Option(help="of the shuffle and the split")] = 0,
     force: Annotated[bool, typer.Option("--force", help="replace the dataset if it exists")] = False,
 ) -> None:
     """Turn files into a checked dataset store.
 
-    Everything is checked before the first row is written; when anything is wrong, nothing is left behind.
+    Everything is checked before the first row is written; when anything is wrong, nothing is left behind. After a kill
+    the same command continues.
     For example: labelgrove ingest rows.npy data.zarr --labels labels.txt --taxonomy tree.tsv --split 0.8,0.1,0.1
     """
     options = dict(locals())
@@ -218,6 +229,10 @@ def predict(
         str | None, typer.Option("--scheduler", help="of a dataset, as for `run`; default: this process")
     ] = None,
     format: Format = None,
+    rows_at: RowsAt = None,
+    labels_at: LabelsAt = None,
+    raw_shape: RawShape = None,
+    raw_dtype: RawDtype = None,
     index_base: IndexBase = None,
     force: ForceFile = False,
 ) -> None:
@@ -251,6 +266,10 @@ def retrieve(
     scheduler: Annotated[str | None, typer.Option("--scheduler", help="as for `run`; default: this process")] = None,
     runs: Runs = None,
     format: Format = None,
+    rows_at: RowsAt = None,
+    labels_at: LabelsAt = None,
+    raw_shape: RawShape = None,
+    raw_dtype: RawDtype = None,
     index_base: IndexBase = None,
     force: ForceFile = False,
 ) -> None:
@@ -302,7 +321,9 @@ def verify(
 
 @app.command()
 def inspect(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="a model folder: runs/NAME/models/MODEL")],
+    model: Annotated[
+        Path, typer.Argument(metavar="PATH", help="a model folder (runs/NAME/models/MODEL), or a dataset store")
+    ],
     hash: Annotated[
         bool, typer.Option("--hash", help="of a hashed model: collisions by level, features lost by class")
     ] = False,
@@ -317,9 +338,10 @@ def inspect(
     ] = False,
     json: AsJson = False,
 ) -> None:
-    """Say what a model is.
+    """Say what a model or a dataset is.
 
-    Kind, classes, features, parameters, encoders, digest, where it comes from; of a trace-norm model its certificate:
+    A dataset's rows are read once: sizes, zeros, norms, how many rows the classes have, taxonomy, digests. Of a model
+    kind, classes, features, parameters, encoders, digest, where it comes from; of a trace-norm model its certificate:
     duality gap, optimality conditions, spectrum. With --hash how many features share their bucket on each level, and
     how many are lost under every hash of a class's path, beside what theory expects.
     """
@@ -371,14 +393,19 @@ def demo(
 
 
 @app.command()
-def init(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="a new folder")]) -> None:
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="a new folder")],
+    images: Annotated[
+        bool, typer.Option("--images", help="a folder of images, and a config of image features")
+    ] = False,
+) -> None:
     """Write a commented config and tiny data.
 
     The two commands that it prints work as typed.
     """
     from pipeline import commands
 
-    commands.init(folder)
+    commands.init(folder, images=images)
 
 
 @app.command()
@@ -419,7 +446,7 @@ def main(arguments: list[str] | None = None) -> None:
         code = usage_code(error) or report_error(named(error))
     if code == INTERRUPTED:  # typer turns Ctrl-C and SIGTERM into this code
         typed = sys.argv[1:] if arguments is None else arguments
-        goes_on = typed[:1] in (["run"], ["demo"])
+        goes_on = typed[:1] in (["run"], ["demo"], ["ingest"])
         say(f"interrupted; the same command {'continues where it stopped' if goes_on else 'begins anew'}")
     if code:
         sys.exit(code)

@@ -32,7 +32,19 @@ ForceFile = Annotated[bool, typer.Option("--force", help="replace the file if it
 FileLabels = Annotated[
     str | None, typer.Option(help="labels of the rows of files, as for `ingest`: prints how many are right")
 ]
-Format = Annotated[str | None, typer.Option(help="of files: npy, npz or svmlight, when the name does not tell")]
+Format = Annotated[str | None, typer.Option(help="of files, when their names do not tell: npy, parquet, hdf5 ...")]
+RowsAt = Annotated[
+    str | None,
+    typer.Option(help="where in the files the rows are: column, dataset, array, layer, ending in an archive"),
+]
+LabelsAt = Annotated[
+    str | None,
+    typer.Option(help="where in the files the labels are: column, dataset, column of obs, ending or json:KEY"),
+]
+RawShape = Annotated[
+    str | None, typer.Option(help="of files without a header: 1000x256, or x256 for as many rows as there are")
+]
+RawDtype = Annotated[str | None, typer.Option(help="of files without a header: float32, float16, >f4 ...")]
 IndexBase = Annotated[int | None, typer.Option(help="0 or 1: first feature index of svmlight files")]
 Only = Annotated[
     list[str] | None,

@@ -14,7 +14,7 @@ from typing import Any, TypeGuard
 from pydantic import Field, ValidationError, model_validator
 
 from pipeline.config_errors import ConfigError, findings_of
-from pipeline.encodings import AdditiveMap, AnyEncoding, CodesEncoding, Dwta, PcaEncoding, PqEncoding, Wta
+from pipeline.encodings import AdditiveMap, AnyEncoding, CodesEncoding, Dwta, Normalize, PcaEncoding, PqEncoding, Wta
 from pipeline.overrides import Origins, apply_overrides, refuse_swept, split_overrides
 from pipeline.section import OWN_ROWS, Encoding, Learner, Name, Section
 from pipeline.sections import (
@@ -29,6 +29,7 @@ from pipeline.sections import (
     KMeansTree,
     LabelTree,
     MultiSvm,
+    NearestClassMean,
     OneVsRest,
     PredictSection,
     ReportSection,
@@ -78,6 +79,8 @@ __all__ = [
     "MarszalekTree",
     "MultiSvm",
     "Name",
+    "NearestClassMean",
+    "Normalize",
     "OneVsOne",
     "OneVsRest",
     "PcaEncoding",
@@ -140,14 +143,18 @@ class RunConfig(Section):
             why = no_histograms.get(encoding.rows, "")
             if why and isinstance(encoding, AdditiveMap):
                 yield f"encode {encoding.name!r} is of a kernel of histograms, rows {encoding.rows!r} are none: {why}"
-            kept = encoding.keeps_columns
-            no_histograms[encoding.name] = why if kept else encoding.no_histograms
+            if isinstance(encoding, Normalize) and encoding.norm != "power" and "exponent" in encoding.model_fields_set:
+                yield f'encode {encoding.name!r}: exponent is of norm = "power", not of {encoding.norm!r}'
+            kept = encoding.keeps_signs
+            no_histograms[encoding.name] = why if kept else encoding.why_no_histograms
             negative[encoding.name] = negative.get(encoding.rows, "") if kept else _why_negative(encoding)
-            columns[encoding.name] = columns.get(encoding.rows, encoding.rows) if kept else encoding.name
+            held = encoding.keeps_columns
+            columns[encoding.name] = columns.get(encoding.rows, encoding.rows) if held else encoding.name
         for learner in self.train:
             yield from _learner_disagreements(learner, columns)
             yield from _negative_rows(learner, negative)
         yield from self._trees_disagree()
+        yield from self._kinds_disagree()
         codes = [encoding.name for encoding in self.encode if isinstance(encoding, CodesEncoding)]
         for retrieval in self.retrieve:
             if retrieval.rows not in codes:
@@ -155,6 +162,25 @@ class RunConfig(Section):
                 yield f"retrieve {retrieval.name!r} reads rows {retrieval.rows!r}: {known}"
         yield from _repeated("models", [learner.name for learner in self.train])
         yield from _repeated("retrievals", [retrieval.name for retrieval in self.retrieve])
+
+    def _kinds_disagree(self) -> Iterator[str]:
+        """Descriptors are made of images, rows of descriptors; everything else reads numbers."""
+        sifts = [encoding.name for encoding in self.encode if encoding.gives == "descriptors"]
+        some = f"one of {sifts}" if sifts else "the config has none yet"
+        for encoding in self.encode:
+            if encoding.takes == "images" and encoding.rows != OWN_ROWS:
+                yield f"encode {encoding.name!r} describes images: its rows are {OWN_ROWS!r}, not {encoding.rows!r}"
+            if encoding.takes == "descriptors" and encoding.rows not in sifts:
+                kind = getattr(encoding, "kind", "")
+                read = f"encode {encoding.name!r}, {kind}, reads rows {encoding.rows!r}"
+                yield f"{read}: expected a sift encoding, {some}"
+            if encoding.takes == "numbers" and encoding.rows in sifts:
+                yield f"encode {encoding.name!r} reads rows {encoding.rows!r}, {DESCRIPTORS}"
+        for learner in self.train:
+            for key, rows in (("rows", learner.rows), ("test_rows", learner.tested_on)):
+                if rows in sifts:
+                    yield f"train {learner.name!r}: {key} = {rows!r}, {DESCRIPTORS}"
+                    break
 
     def _trees_disagree(self) -> Iterator[str]:
         """What a tree takes from another model is of one that stands above it, and of the rows that it is tested on."""
@@ -172,6 +198,7 @@ class RunConfig(Section):
             above.append(learner)
 
 
+DESCRIPTORS = "which are descriptors, many to an image: make rows of them first (bow, llc or fisher)"
 MADE_FROM: dict[type[Learner], tuple[str, str]] = {  # key, and the kind of model that it names
     LabelTree: ("ambiguity_of", "a bengio-tree"),
     BengioTree: ("confusion_of", "an ovr"),
@@ -242,9 +269,10 @@ def _svm_disagreements(learner: SvmLearner | OneVsRest) -> Iterator[str]:
 
 def _why_negative(encoding: Encoding) -> str:
     """Why an encoding gives values below 0 whatever it reads, and what to do; "" where it is not so."""
-    if not encoding.other_kernel:
+    kernel = encoding.kernel_of_negatives
+    if not kernel:
         return ""
-    return f'{encoding.no_histograms} (learn from rows {encoding.rows!r}, or with kernel = "{encoding.other_kernel}")'
+    return f'{encoding.why_no_histograms} (learn from rows {encoding.rows!r}, or with kernel = "{kernel}")'
 
 
 def _negative_rows(learner: Learner, negative: Mapping[str, str]) -> Iterator[str]:

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from pipeline.image_encodings import BowEncoding, FisherEncoding, LlcEncoding, SiftEncoding
 from pipeline.section import Encoding
 
 MOST_COMPONENTS = 64  # unless a number is given
@@ -88,4 +89,40 @@ class AdditiveMap(Encoding):
     )
 
 
-AnyEncoding = Annotated[PqEncoding | PcaEncoding | Wta | Dwta | AdditiveMap, Field(discriminator="kind")]
+class Normalize(Encoding):
+    """Rows divided by their norm, raised to a power, or with columns of mean 0 and variance 1."""
+
+    kind: Literal["normalize"]
+    norm: Literal["l2", "l1", "power", "standard"] = Field(
+        "l2",
+        description="each row by its length; its sum of magnitudes; signed powers of its values; columns of mean 0 and "
+        "variance 1 on training rows (sparse rows keep their mean)",
+    )
+    exponent: float = Field(0.5, gt=0, le=10, description="of power; 0.5: signed roots")
+
+    @property
+    def why_no_histograms(self) -> str:
+        return "" if self.keeps_signs else "standard rows are negative as often as not"
+
+    @property
+    def kernel_of_negatives(self) -> str:
+        return "" if self.keeps_signs else "rbf"
+
+    @property
+    def keeps_signs(self) -> bool:
+        return self.norm != "standard"
+
+
+AnyEncoding = Annotated[
+    PqEncoding
+    | PcaEncoding
+    | Wta
+    | Dwta
+    | AdditiveMap
+    | Normalize
+    | SiftEncoding
+    | BowEncoding
+    | LlcEncoding
+    | FisherEncoding,
+    Field(discriminator="kind"),
+]

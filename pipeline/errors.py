@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tasks.errors import LabelgroveError, ResourceError
+from tasks.errors import LabelgroveError, ResourceError, UsageError
 
 
 class ClusterLost(LabelgroveError):
@@ -23,6 +23,10 @@ class TaskKilled(ResourceError):
 
 class TaskFailed(LabelgroveError):
     """A task raised something that is not a named error: a fault of ours."""
+
+
+class RowsUnfit(UsageError):
+    """A section of the config reads rows of another kind than it takes: images, descriptors, numbers."""
 
 
 class OtherRun(LabelgroveError):

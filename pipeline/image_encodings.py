@@ -82,7 +82,7 @@ class FisherEncoding(LocalEncoding):
         64, ge=0, le=128, description="principal components of descriptors that are kept; 0: descriptors as they are"
     )
     em_rounds: int = Field(30, ge=1, description="of expectation-maximisation at most, after k-means")
-    power: float = Field(0.5, gt=0, le=1, description="sign(z) |z|^power of each number before the norm is made 1")
+    power: float = Field(0.5, gt=0, le=1, description="exponent of the size of each number, before the norm is made 1")
 
     @property
     def width(self) -> int:

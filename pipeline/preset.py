@@ -13,6 +13,7 @@ from pipeline.dataset import Dataset
 from pipeline.stages.problems import class_counts
 from tasks.errors import UsageError
 from tasks.files import disk_room
+from tasks.io import longest_side_of
 
 FOLDER = "pipeline.presets"
 PRESETS = {
@@ -25,10 +26,13 @@ PRESETS = {
     "relaxed": "relaxed hierarchies beside all rivals of their paper: accuracy against relative complexity",
     "relaxed-kernel": "the same with a kernel, costs counted in support vectors; for some ten thousand rows at most",
     "relaxed-classes": "complexity of relaxed hierarchies and their rivals against the number of classes, five draws",
+    "images": "bags of words, LLC and Fisher vectors of dense SIFT, each with nearest class mean and one-vs-rest",
     "compression": "one-vs-rest and trace norm on rows, on PQ codes, and learnt on codes but tested on rows",
 }
 CODES = ("codes", "retrieval")  # presets that need two features to compare
 DENSE = ("compression",)  # presets whose encoding is of dense rows
+IMAGES = ("images",)  # presets of images
+WORDS, LARGE_SIDE = 1000, 128  # of a vocabulary; pixels from which on an image is cut into 4 x 4 cells, too
 DRAWS = [0, 1, 2, 3, 4]  # of a part of the classes
 PQ_WIDTH = 16  # features for a byte at most
 TOP = 20  # classes that a row's predictions name
@@ -57,6 +61,9 @@ def write_preset(name: str, data: Path, folder: Path) -> Path:
         listed = "; ".join(f"{known}: {what}" for known, what in PRESETS.items())
         raise UsageError(f"there is no preset {name!r}", name, f"presets are {listed}")
     dataset = Dataset.open(data)
+    if (name in IMAGES) != (dataset.body == "images"):
+        what = "is of images" if name in IMAGES else "is of rows of numbers, and these are images"
+        raise UsageError(f"preset {name} {what}", str(data), "take another preset")
     if name in CODES and dataset.n_features < 2:
         raise UsageError(f"preset {name}: rows of one feature have no winner", str(data), "take another preset")
     if name in DENSE and dataset.body != "dense":
@@ -91,7 +98,10 @@ def filled(name: str, dataset: Dataset, run_name: str, path: str) -> str:
     counts = counts_of_classes(dataset) if name == "relaxed-classes" else [dataset.n_classes]
     drawn = [(counts[:-1], DRAWS), (counts[-1:], DRAWS[:1])]  # all classes are the same however often they are drawn
     sections = Template(text_of("relaxed-draws.toml"))
+    large = dataset.body == "images" and longest_side_of(dataset.rows_store) >= LARGE_SIDE
     blanks = {
+        "words": WORDS,
+        "pyramid": [1, 2, 4] if large else [1, 2],
         "kernel": kernel,
         "drawn": "\n".join(sections.substitute(counts=some, draws=draws) for some, draws in drawn if some),
         "pairs": Template(pairs).substitute(kernel=kernel if name == "relaxed-kernel" else "linear"),

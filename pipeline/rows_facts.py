@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,26 +14,30 @@ from pipeline.config import (
     AnyEncoding,
     CodesEncoding,
     Dwta,
+    Normalize,
     PcaEncoding,
     PqEncoding,
     RunConfig,
     Wta,
 )
 from pipeline.dataset import Dataset
+from pipeline.image_encodings import BowEncoding, FisherEncoding, LlcEncoding, SiftEncoding
+from tasks.features.image_blocks import IMAGES_AT_ONCE
 from tasks.hashing.wta import dtype_of
-from tasks.io import nonzeros_of
+from tasks.io import longest_side_of, nonzeros_of
+from tasks.rows.descriptors import SIFT_NUMBERS
 
-FLOAT_BYTES = 4
+FLOAT_BYTES, DOUBLE_BYTES = 4, 8
 
 
 @dataclass(frozen=True, slots=True)
 class RowsFacts:
     """Rows as they are stored and read.
 
-    body           "dense", "csr", "pq" or "onehot"
+    body           "dense", "csr", "pq" or "onehot"; "images" or "descriptors", which no learner reads
     n_features     columns that a learner sees
     block_bytes    of the largest block, once read
-    row_floats     numbers that a row decodes to, for batches
+    row_floats     numbers that a row decodes to, for batches; of images and descriptors the most patches of one
     encoder_bytes  of the numbers that make these rows from those that they are made from
     """
 
@@ -54,6 +58,8 @@ def rows_facts(run: RunConfig, dataset: Dataset) -> dict[str, RowsFacts]:
 
 def _own(dataset: Dataset) -> RowsFacts:
     width = dataset.n_features
+    if dataset.body == "images":
+        return RowsFacts("images", 0, max(nonzeros_of(dataset.rows_store), default=0), 0)
     if dataset.body != "csr":
         nbytes = np.dtype(dataset.dtype).itemsize * width * dataset.block_rows
         return RowsFacts(dataset.body, width, nbytes, width)
@@ -74,6 +80,13 @@ def _encoded(encoding: AnyEncoding, source: RowsFacts, dataset: Dataset) -> Rows
         return RowsFacts("dense", kept, FLOAT_BYTES * kept * block_rows, kept, encoder)
     if isinstance(encoding, AdditiveMap):
         return _mapped(2 * encoding.samples + 1, source, block_rows)
+    if isinstance(encoding, Normalize):
+        fitted = 2 * DOUBLE_BYTES * source.n_features if encoding.norm == "standard" else 0
+        return replace(_mapped(1, _sparse(source, block_rows), block_rows), encoder_bytes=fitted)
+    if isinstance(encoding, SiftEncoding):
+        return _described(encoding, dataset)
+    if isinstance(encoding, BowEncoding | LlcEncoding | FisherEncoding):
+        return _of_descriptors(encoding, source, block_rows)
     n_codes = code_count(encoding)
     block_bytes = dtype_of(n_codes).itemsize * encoding.hashes * block_rows
     windows = FLOAT_BYTES * encoding.hashes * encoding.window
@@ -88,6 +101,36 @@ def _mapped(width: int, source: RowsFacts, block_rows: int) -> RowsFacts:
         nbytes = width * max(0, source.block_bytes - pointers) + pointers
         return RowsFacts("csr", columns, nbytes, width * source.row_floats)
     return RowsFacts("dense", columns, FLOAT_BYTES * columns * block_rows, columns)
+
+
+def _described(encoding: SiftEncoding, dataset: Dataset) -> RowsFacts:
+    """Descriptors of the images that are held at once."""
+    side = min(encoding.max_side, longest_side_of(dataset.rows_store)) if dataset.body == "images" else 0
+    most = sum((1 + max(0, side - patch) // encoding.step) ** 2 for patch in encoding.patches)
+    return RowsFacts("descriptors", SIFT_NUMBERS, IMAGES_AT_ONCE * most * (SIFT_NUMBERS + 2 * FLOAT_BYTES), most)
+
+
+def _of_descriptors(
+    encoding: BowEncoding | LlcEncoding | FisherEncoding, source: RowsFacts, block_rows: int
+) -> RowsFacts:
+    if isinstance(encoding, FisherEncoding):
+        kept = encoding.components or SIFT_NUMBERS
+        learnt = DOUBLE_BYTES * (SIFT_NUMBERS * (kept + 1) + encoding.gaussians * (2 * kept + 1))
+        return RowsFacts("dense", encoding.width, FLOAT_BYTES * encoding.width * block_rows, encoding.width, learnt)
+    columns, most = encoding.words, source.row_floats
+    if isinstance(encoding, LlcEncoding):
+        columns, most = encoding.words * encoding.cells, most * encoding.neighbours * len(encoding.pyramid)
+    most = max(1, min(columns, most))
+    learnt = FLOAT_BYTES * SIFT_NUMBERS * encoding.words
+    return RowsFacts("csr", columns, (2 * FLOAT_BYTES * most + 8) * block_rows, most, learnt)
+
+
+def _sparse(source: RowsFacts, block_rows: int) -> RowsFacts:
+    """One-hot codes as the sparse rows that they stand for; other rows as they are."""
+    if source.body != "onehot":
+        return source
+    nbytes = FLOAT_BYTES * source.row_floats * block_rows + 8 * block_rows
+    return RowsFacts("csr", source.n_features, nbytes, source.row_floats)
 
 
 def code_count(encoding: Wta | Dwta) -> int:

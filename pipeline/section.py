@@ -27,9 +27,27 @@ class Encoding(Section):
     no_histograms: ClassVar[str] = ""  # why an additive kernel of its rows is none, where it is so
     other_kernel: ClassVar[str] = ""  # where its rows hold values below 0 whatever it reads: one that takes these
 
+    takes: ClassVar[str] = "numbers"  # what the rows that it reads are: also "images", "descriptors"
+    gives: ClassVar[str] = "numbers"  # what its own rows are
+
     name: Name = Field(description="what learners call it in `rows` and `test_rows`")
     sweep: Sweep = None
     rows: str = Field(OWN_ROWS, description='what is encoded: "x" or an earlier encoding')
+
+    @property
+    def why_no_histograms(self) -> str:
+        """`no_histograms`, where the keys decide."""
+        return self.no_histograms
+
+    @property
+    def kernel_of_negatives(self) -> str:
+        """`other_kernel`, where the keys decide."""
+        return self.other_kernel
+
+    @property
+    def keeps_signs(self) -> bool:
+        """Whether its rows hold values below 0 where those that it reads do, and nowhere else."""
+        return self.keeps_columns
 
 
 class Learner(Section):

@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pipeline.encodings import AdditiveMap, Dwta, PcaEncoding, PqEncoding, Wta
+from pipeline.encodings import AdditiveMap, Dwta, Normalize, PcaEncoding, PqEncoding, Wta
+from pipeline.image_encodings import BowEncoding, FisherEncoding, LlcEncoding, SiftEncoding
 from pipeline.section import Learner, Name, Section, Sweep
 from pipeline.svm_sections import (
     DEEPEST,
@@ -238,6 +239,13 @@ class TraceNorm(Learner):
         return self.n_lambda1 * self.lambda2_steps
 
 
+class NearestClassMean(Learner):
+    """The class whose mean of training rows is nearest (Mensink et al.): one pass, nothing to tune."""
+
+    kind: Literal["nearest-class-mean"]
+    metric: Literal["euclidean", "cosine"] = Field("euclidean", description="nearest in distance; in angle")
+
+
 Training = Annotated[
     OneVsRest
     | MultiSvm
@@ -249,6 +257,7 @@ Training = Annotated[
     | BengioTree
     | KMeansTree
     | TraceNorm
+    | NearestClassMean
     | RelaxedHierarchy
     | SpectralTree
     | MarszalekTree
@@ -307,6 +316,11 @@ KINDS: dict[str, type[Section]] = {
     "dwta": Dwta,
     "chi2-map": AdditiveMap,
     "hi-map": AdditiveMap,
+    "normalize": Normalize,
+    "sift": SiftEncoding,
+    "bow": BowEncoding,
+    "llc": LlcEncoding,
+    "fisher": FisherEncoding,
     "ovr": OneVsRest,
     "msvm": MultiSvm,
     "hie-svm": HieSvm,
@@ -317,6 +331,7 @@ KINDS: dict[str, type[Section]] = {
     "bengio-tree": BengioTree,
     "kmeans-tree": KMeansTree,
     "trace-norm": TraceNorm,
+    "nearest-class-mean": NearestClassMean,
     "relaxed-hierarchy": RelaxedHierarchy,
     "spectral-tree": SpectralTree,
     "marszalek": MarszalekTree,

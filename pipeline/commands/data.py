@@ -40,7 +40,8 @@ def ingest(
             options[name] = share
     rate = _Rate()
     limit = None if max_memory is None else parse_bytes(max_memory, "--max-bytes")
-    made = ingest_files(source, dataset, fmt=format, n_features=features, max_bytes=limit, progress=rate, **options)
+    options |= {"progress": rate, "copying": rate.copying, "say": _say}
+    made = ingest_files(source, dataset, fmt=format, n_features=features, max_bytes=limit, **options)
     rate.end()
     for note in made.notes:
         sys.stderr.write(f"{note.level}: {note.code}: {note.text}\n")
@@ -50,6 +51,10 @@ def ingest(
         f"{made.body} {made.dtype} in blocks of {made.block_rows:,} rows, digest {made.digest}\n"
     )
     return made
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
 
 
 def _refuse_idle_share(name: str, options: dict[str, Any]) -> None:
@@ -72,6 +77,13 @@ class _Rate:
         rate, eta = self.pace("ingest", done, total, done)
         if self.live:
             sys.stderr.write(f"\r  {done:,}/{total:,} rows {pace_text(rate, eta)}\x1b[K")
+
+    def copying(self, done: int, total: int) -> None:
+        """Rows copied of one source, before they are looked at; how many there will be is not always known."""
+        rate, eta = self.pace("copy", done, total, done)
+        if self.live:
+            of = f"{done:,}/{total:,}" if total else f"{done:,}"
+            sys.stderr.write(f"\r  copying: {of} rows {pace_text(rate, eta if total else None)}\x1b[K")
 
     def end(self) -> None:
         if self.live:

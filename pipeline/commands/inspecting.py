@@ -1,11 +1,11 @@
-"""inspect: what a model is, what its hashing costs, and how near the optimum its weights are."""
+"""inspect: what a model is, what its hashing costs, and how near the optimum its weights are; or what a dataset is."""
 
 from __future__ import annotations
 
 import json
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,11 @@ import numpy as np
 
 from pipeline.accuracy import NONE, class_map
 from pipeline.commands.certifying import certificate_text, certified
+from pipeline.commands.inspecting_dataset import dataset_text, is_dataset
 from pipeline.commands.inspecting_svm import kind_of, learnt_text, svm_facts, svm_lines
 from pipeline.commands.looking import clean
 from pipeline.dataset import SPLITS, Dataset
+from pipeline.dataset_facts import dataset_facts
 from pipeline.outputs import text_table
 from pipeline.plan import human_bytes
 from pipeline.report.numbers import percent
@@ -50,10 +52,16 @@ def inspect(
 ) -> dict[str, Any]:
     """Print what a model folder says, with `hash` also collisions and lost features; returns the same as plain values.
 
+    model    or a dataset store, of which nothing else can be asked
     certify  make the certificate of a trace-norm model anew, from its weights and the training rows of `data`
     data     a dataset store; with `hash`: lost features on its test rows, too
     raises   NotHashed, NoCertificate, the errors of the model folder and of the dataset, ColumnMismatch
     """
+    if is_dataset(model):
+        if hash or certify or data is not None:
+            hint = "name a model (runs/NAME/models/MODEL), or leave the options out"
+            raise UsageError("--hash, --certify and --data are of models, and this is a dataset", str(model), hint)
+        return _show(dataset_facts(Dataset.open(model)), dataset_text, as_json)
     if data is not None and not (hash or certify):
         raise UsageError("--data has no meaning without --hash or --certify", "--data", "add one, or leave it out")
     if certify and data is None:
@@ -64,7 +72,11 @@ def inspect(
         found["hash"] = explained(saved, data)
     if certify and data is not None:
         found["certified"] = certified(saved, data)
-    sys.stdout.write(json.dumps(found, indent=1, ensure_ascii=False) + "\n" if as_json else text_of(found))
+    return _show(found, text_of, as_json)
+
+
+def _show(found: dict[str, Any], text: Callable[[dict[str, Any]], str], as_json: bool) -> dict[str, Any]:
+    sys.stdout.write(json.dumps(found, indent=1, ensure_ascii=False) + "\n" if as_json else text(found))
     return found
 
 
@@ -215,6 +227,7 @@ def path_text(pairs: list[dict[str, Any]]) -> str:
 
 def _sizes(part: dict[str, Any]) -> str:
     sizes = [f"{key} {value:,}" for key, value in part.items() if type(value) is int]
+    sizes += [f"norm {part['norm']}"] if "norm" in part else []
     return ", ".join(sizes)
 
 

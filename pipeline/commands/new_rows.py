@@ -2,19 +2,55 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pipeline.accuracy import labels_of_rows
+from pipeline.dataset import FORMAT
 from pipeline.ingest import open_source
 from pipeline.ingest.class_table import Classes
 from pipeline.ingest.errors import SvmlightLine
-from pipeline.ingest.scan import refuse_non_finite, scan
+from pipeline.ingest.images import ImageSource
+from pipeline.ingest.remote import remote
+from pipeline.ingest.scan import Scan, notes_of, refuse_damaged, refuse_non_finite, scan
 from pipeline.ingest.source import Source
 from tasks.errors import InputError
+from tasks.io import FEATURES, ROW_ID
 from tasks.rows.base import Array
+
+OPTIONS = {
+    "fmt": "--format",
+    "rows_at": "--rows-at",
+    "labels_at": "--labels-at",
+    "raw_shape": "--raw-shape",
+    "raw_dtype": "--raw-dtype",
+    "index_base": "--index-base",
+}
+
+
+def options_of(reading: Mapping[str, Any]) -> dict[str, Any]:
+    """How files are to be read, under the names of the command line."""
+    return {option: reading.get(name) for name, option in OPTIONS.items()}
+
+
+def is_dataset(data: str) -> bool:
+    """Whether this is a dataset store, even a damaged one, and not a zarr array or AnnData folder of the user's."""
+    path = Path(data)
+    if "\0" in data:  # no file can be called so
+        return False
+    try:
+        attrs = json.loads((path / "zarr.json").read_text(encoding="utf-8"))["attributes"]
+        return attrs.get("format") == FORMAT or (path / ROW_ID).is_dir()
+    except (FileNotFoundError, NotADirectoryError):
+        foreign = any((path / name).exists() for name in (".zgroup", ".zarray"))
+        return (path / FEATURES).is_dir() and not foreign
+    except KeyError:
+        return (path / ROW_ID).is_dir()
+    except (OSError, ValueError, TypeError, AttributeError):
+        return True
 
 
 def open_rows(
@@ -28,22 +64,36 @@ def open_rows(
 ) -> tuple[Source, Array | None]:
     """Rows of files, and their classes (n_rows,) int32 or None.
 
-    spool    a folder for what has to be unpacked
-    labels   a file of labels, when there is one; reading: fmt and index_base, as for `ingest`
+    data     files or a URL; spool: a folder for what has to be fetched or unpacked
+    labels   a file of labels, when there is one; reading: those of OPTIONS, as for `ingest`
     dtype    of the values as they will be used
     raises   the errors of reading rows and labels, InputError when there are none, NonFiniteFeature
     """
-    source = _open(data, spool, n_features, labels is None, reading)
-    if not source.n_rows:
-        raise InputError("there are no rows", data, "give files with at least one row")
-    for note in source.notes:
-        if note.level == "warning" or note.code == "SvmlightIndexBase":
-            sys.stderr.write(f"{note.level}: {note.code}: {note.text}\n")
-    known, said = labels_of_rows(labels, source, classes)
-    if said:
-        sys.stderr.write(f"info: {said}\n")
-    refuse_non_finite([scan(source, dtype)], "leave such rows out")
-    return source, known
+    with remote(spool / "remote") as fetch:
+        data, labels = fetch.local(data), fetch.local(labels, column=True)
+        source = _open(data, spool, n_features, labels is None, reading)
+        if not source.n_rows:
+            raise InputError("there are no rows", data, "give files with at least one row")
+        for note in source.notes:
+            if note.level == "warning" or note.code == "SvmlightIndexBase":
+                sys.stderr.write(f"{note.level}: {note.code}: {note.text}\n")
+        known, said = labels_of_rows(labels, source, classes)
+        if said:
+            sys.stderr.write(f"info: {said}\n")
+        found = scan(source, dtype)
+        refuse_non_finite([found], "leave such rows out")
+    return _readable(source, known, found)
+
+
+def _readable(source: Source, known: Array | None, found: Scan) -> tuple[Source, Array | None]:
+    """Without images that cannot be decoded, which are said. Raises DamagedImage when none is left."""
+    if not found.damaged_rows or not isinstance(source, ImageSource):
+        return source, known
+    if len(found.damaged_rows) == source.n_rows:
+        refuse_damaged([found], source.n_rows)
+    sys.stderr.writelines(f"{note.level}: {note.code}: {note.text}\n" for note in notes_of([found]))
+    left = source.without(found.damaged_rows)
+    return left, None if known is None else known[left.numbers]
 
 
 def _open(data: str, spool: Path, n_features: int, labelled: bool, reading: Mapping[str, Any]) -> Source:

@@ -22,17 +22,19 @@ from pipeline.accuracy import (
     tree_of_file,
 )
 from pipeline.commands.inspecting_svm import kind_of
-from pipeline.commands.new_rows import open_rows
+from pipeline.commands.new_rows import OPTIONS, is_dataset, open_rows, options_of
 from pipeline.dataset import SPLITS, Dataset
+from pipeline.ingest.errors import check_columns
+from pipeline.ingest.images import ImageSource
 from pipeline.ingest.place import scratch_beside
+from pipeline.ingest.remote import remote, shown
 from pipeline.outputs import ACCURACY, metrics_path, output_place, put_in_place, write_numbers
 from pipeline.plan import MemoryPlan, human_bytes
 from pipeline.store import RunFolder
 from tasks.errors import UsageError
 from tasks.features.errors import NegativeFeature, numbered
-from tasks.io import FEATURES
 from tasks.models.blocks import predict_block
-from tasks.models.errors import ColumnMismatch, ModelMissing, NoProbabilities
+from tasks.models.errors import ModelMissing, NoProbabilities
 from tasks.models.flat import is_tree
 from tasks.models.folder import SavedModel, load_model
 from tasks.models.predictions import LABEL_LOG, PROBABILITIES, join_parts, part_name, read_part, write_part
@@ -65,12 +67,16 @@ def predict(
     split: str | None = None,
     scheduler: str | None = None,
     format: str | None = None,
+    rows_at: str | None = None,
+    labels_at: str | None = None,
+    raw_shape: str | None = None,
+    raw_dtype: str | None = None,
     index_base: int | None = None,
     force: bool = False,
 ) -> int:
     """Rank classes for rows of a dataset store or of files, block by block; returns the number of rows written.
 
-    split, scheduler     of a dataset store only; labels, format, index_base: of files only
+    split, scheduler     of a dataset store only; labels, format, rows_at ... index_base: of files only
     proba                also write probabilities of the classes named, and the logarithm of that of a known label
     beam                 of a tree: nodes expanded a depth at most; None: the model's own
     doubt                of a hierarchy: how near a split a row goes both ways; None: the model's own
@@ -81,10 +87,12 @@ def predict(
     output = output_place(output, force)
     if top < 1:
         raise UsageError(f"--top {top}: expected a whole number >= 1", "--top")
-    is_dataset = (Path(data) / "zarr.json").is_file() or (Path(data) / FEATURES).is_dir()
+    of_dataset = is_dataset(data)
+    reading: dict[str, Any] = {"fmt": format, "rows_at": rows_at, "labels_at": labels_at}
+    reading |= {"raw_shape": raw_shape, "raw_dtype": raw_dtype, "index_base": index_base}
     asked: dict[str, Any] = {"--split": split, "--scheduler": scheduler}
-    asked |= {"--labels": labels, "--taxonomy": taxonomy, "--format": format, "--index-base": index_base}
-    _refuse_idle(is_dataset, asked, data)
+    asked |= {"--labels": labels, "--taxonomy": taxonomy, **options_of(reading)}
+    _refuse_idle(of_dataset, asked, shown(data))
     _refuse_other_folder(model)
     saved = load_model(model)
     if proba and not saved.probabilistic:
@@ -96,11 +104,10 @@ def predict(
     if doubt is not None:
         _check_doubt(doubt, saved, model)
     top = min(top, saved.model.n_classes)
-    with scratch_beside(output) as scratch, _told_of(data):
-        if is_dataset:
+    with scratch_beside(output) as scratch, _told_of(shown(data)):
+        if of_dataset:
             done = _predict_dataset(saved, data, scratch, top, split, taxonomy, scheduler or "serial", beam, doubt)
         else:
-            reading = {"fmt": format, "index_base": index_base}
             done = _predict_files(saved.doubting(doubt), data, scratch, top, labels, taxonomy, reading, beam)
         joined = scratch / "joined.parquet"
         searched = {"beam": beam, "doubt": doubt}
@@ -108,21 +115,22 @@ def predict(
         join_parts(done.parts, joined, asked, drop=() if proba else (PROBABILITIES, LABEL_LOG))
         put_in_place(joined, output)
     sys.stderr.write(f"{output}: {done.rows:,} rows, {human_bytes(output.stat().st_size)}\n")
-    _tell(done.accuracy, output, {"model": saved.digest, "model_folder": saved.folder, "data": data, **asked})
+    _tell(done.accuracy, output, {"model": saved.digest, "model_folder": saved.folder, "data": shown(data), **asked})
     return done.rows
 
 
 # ---- what is asked for -------------------------------------------------------------------------------------------
 
 
-def _refuse_idle(is_dataset: bool, asked: Mapping[str, Any], data: str) -> None:
+def _refuse_idle(of_dataset: bool, asked: Mapping[str, Any], data: str) -> None:
     """Options that would be without effect are refused: nobody should believe that they had one."""
-    kind, idle = ("a dataset store", FOR_FILES) if is_dataset else ("files", FOR_DATASETS)
+    kind, idle = ("a dataset store", FOR_FILES) if of_dataset else ("files", FOR_DATASETS)
     for name in idle:
         if asked[name] is not None:
             hint = HAS_ITS_OWN if name == "--labels" else "leave it out"
             raise UsageError(f"{name} has no meaning for rows of {kind}", f"{name}, {data}", hint)
-    if asked["--taxonomy"] is not None and asked["--labels"] is None and not is_dataset:
+    labelled = asked["--labels"] is not None or asked["--labels-at"] is not None
+    if asked["--taxonomy"] is not None and not labelled and not of_dataset:
         raise UsageError("--taxonomy has no meaning without --labels", "--taxonomy", "give the labels, too")
 
 
@@ -160,7 +168,7 @@ def _check_doubt(doubt: float, saved: SavedModel, model: Path) -> None:
         raise UsageError(what, f"--doubt {doubt:g}, {model}", "leave it out; or train it with a doubt above 0")
 
 
-FOR_DATASETS, FOR_FILES = ("--split", "--scheduler"), ("--labels", "--format", "--index-base")
+FOR_DATASETS, FOR_FILES = ("--split", "--scheduler"), ("--labels", *OPTIONS.values())
 HAS_ITS_OWN = "leave it out: a dataset has its own"
 GIVE_SOME = (
     'trace-norm and kmeans-tree models give probabilities, and ovr, heshing, flat-hash with loss = "multinomial"; '
@@ -204,9 +212,7 @@ def _predict_dataset(
     dataset = Dataset.open(data)
     if split is not None and split not in SPLITS:
         raise UsageError(f"--split {split!r}: expected one of {', '.join(SPLITS)}", "--split")
-    if dataset.n_features != saved.n_features:
-        what = f"{dataset.n_features} columns where {saved.n_features} are expected"
-        raise ColumnMismatch(what, data, "give rows with the columns of the training rows, in the same order")
+    check_columns(dataset.n_features, saved.n_features, data)
     mapped = class_map(dataset.classes, saved.classes)
     _warn_of_classes(mapped, data)
     tree = tree_of_dataset(dataset, saved, mapped) if taxonomy is None else tree_of_file(taxonomy, saved)
@@ -247,7 +253,8 @@ def _predict_files(
     reading: Mapping[str, Any],
     beam: int | None,
 ) -> Predicted:
-    accuracy = Accuracy(saved, tree_of_file(taxonomy, saved))
+    with remote(scratch / "taxonomy") as fetch:
+        accuracy = Accuracy(saved, tree_of_file(fetch.local(taxonomy), saved))
     width, classes = saved.n_features, classes_of_model(saved)
     source, known = open_rows(data, scratch / "spool", width, labels, classes, reading)
     parts: list[Path] = []
@@ -255,10 +262,13 @@ def _predict_files(
         index = np.arange(rows.n_rows)
         marks = np.full(rows.n_rows, NONE, np.int32) if known is None else known[start : start + rows.n_rows]
         parts.append(scratch / part_name(len(parts)))
-        selected = Selected(index, index + start, marks)
+        numbers, files = index + start, None
+        if isinstance(source, ImageSource):
+            numbers, files = source.numbers[numbers], [source.files[row] for row in numbers]
+        selected = Selected(index, numbers, marks)
         with numbered(lambda ids=selected.row_ids: ids):  # type: ignore[misc]
             ranking = saved.rank(rows, top, labels=marks, beam=beam)
-        write_part(parts[-1], selected, ranking)
+        write_part(parts[-1], selected, ranking, files)
         if known is not None:
             accuracy.add(ALL_ROWS, read_part(parts[-1]))
     return Predicted(parts, source.n_rows, accuracy)

@@ -12,10 +12,11 @@ import numpy as np
 
 from pipeline.accuracy import ALL_ROWS, NONE, known_classes
 from pipeline.commands.looking import find_run
-from pipeline.commands.new_rows import open_rows
+from pipeline.commands.new_rows import OPTIONS, open_rows, options_of
 from pipeline.commands.running import profile_of
 from pipeline.dataset import COLUMNS, SPLITS
 from pipeline.ingest.place import scratch_beside
+from pipeline.ingest.remote import shown
 from pipeline.outputs import RETRIEVAL, metrics_path, output_place, put_in_place, text_table, write_numbers
 from pipeline.plan import MemoryPlan, human_bytes
 from pipeline.report.numbers import percent
@@ -35,7 +36,7 @@ from tasks.rows import OneHot, Rows
 from tasks.rows.base import Array
 from tasks.worker import WorkerSettings
 
-FOR_FILES = ("--labels", "--format", "--index-base")
+FOR_FILES = ("--labels", *OPTIONS.values())
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,10 @@ def retrieve(
     scheduler: str | None = None,
     runs: Path | None = None,
     format: str | None = None,
+    rows_at: str | None = None,
+    labels_at: str | None = None,
+    raw_shape: str | None = None,
+    raw_dtype: str | None = None,
     index_base: int | None = None,
     force: bool = False,
 ) -> int:
@@ -67,7 +72,7 @@ def retrieve(
 
     run, rows            a run folder or its config; the name of an encoding of kind wta or dwta that is finished there
     queries              files of rows as for `ingest`; None: the rows of the dataset's `split` ("test")
-    labels, format, index_base  of files only
+    labels, format ... index_base  of files only
     distance             "hamming", or "present": in proportion to the codes that not both rows lack
     Where labels are known, a table goes to stdout and its numbers with the whole curve to OUTPUT.metrics.json.
     raises               OutputExists, RunMissing, UsageError, the errors of the run folder, of rows and of labels
@@ -77,7 +82,9 @@ def retrieve(
         raise UsageError(f"--top {top}: expected a whole number >= 1", "--top")
     if distance not in (HAMMING, PRESENT):
         raise UsageError(f"--distance {distance!r}: expected one of {HAMMING}, {PRESENT}", "--distance")
-    asked: dict[str, Any] = {"--split": split, "--labels": labels, "--format": format, "--index-base": index_base}
+    reading: dict[str, Any] = {"fmt": format, "rows_at": rows_at, "labels_at": labels_at}
+    reading |= {"raw_shape": raw_shape, "raw_dtype": raw_dtype, "index_base": index_base}
+    asked: dict[str, Any] = {"--split": split, "--labels": labels, **options_of(reading)}
     _refuse_idle(queries, asked)
     found = find_run(run, runs)
     codes = RunCodes.of(found, run, rows)
@@ -87,7 +94,7 @@ def retrieve(
         if queries is None:
             wanted = _of_dataset(codes, split or "test")
         else:
-            wanted = _of_files(codes, queries, labels, {"fmt": format, "index_base": index_base}, scratch.absolute())
+            wanted = _of_files(codes, queries, labels, reading, scratch.absolute())
         candidates = Candidates(codes.store, codes.dataset.path, distance)
         report = _retrieve(candidates, wanted, top, scratch.absolute(), scheduler or "serial")
         joined = scratch / "joined.parquet"
@@ -100,7 +107,7 @@ def retrieve(
         "rows": rows,
         "distance": distance,
         "codes": codes.digest,
-        "data": queries or codes.dataset.path,
+        "data": shown(queries) if queries else codes.dataset.path,
     }
     _tell(report, wanted.name, output, about)
     return report.queries

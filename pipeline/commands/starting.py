@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from tasks.files import disk_room
 from tasks.seeds import stream
 
 SMALL_CLASSES = 60
+GLYPHS, GLYPH_CLASSES = "glyphs", 60
 TINY_FILES = ("rows.npy", "labels.txt", "taxonomy.tsv")
 
 
@@ -77,9 +79,10 @@ def dataset_is_of(dataset: Path, data: DemoData, seed: int) -> bool:
         return False
 
 
-def init(folder: Path) -> None:
+def init(folder: Path, *, images: bool = False) -> None:
     """Write a commented config.toml and the files of a tiny dataset; print the commands that come next.
 
+    images  the dataset is a folder of images, the config makes features of them
     Raises FolderInUse when the folder is not empty.
     """
     if folder.exists() and any(folder.iterdir()):
@@ -87,19 +90,32 @@ def init(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with disk_room(str(folder / "rows.npy"), 0):
-            write_tiny(folder)
-            (folder / "config.toml").write_text(text_of("init.toml"), encoding="utf-8")
+            (_write_glyphs if images else write_tiny)(folder)
+            config = text_of("init-images.toml" if images else "init.toml")
+            (folder / "config.toml").write_text(config, encoding="utf-8")
     except BaseException:  # half a folder would be in the way of the same command
         for name in (*TINY_FILES, "config.toml"):
             (folder / name).unlink(missing_ok=True)
+        shutil.rmtree(folder / GLYPHS, ignore_errors=True)
         raise
     place = shlex.quote(str(folder))
-    say(f"{folder}: config.toml, and the files of a tiny dataset: rows.npy, labels.txt, taxonomy.tsv. Now type")
-    say(
-        f"  labelgrove ingest {place}/rows.npy {place}/tiny.zarr --labels {place}/labels.txt "
-        f"--taxonomy {place}/taxonomy.tsv --split 0.7,0.15,0.15"
-    )
+    if images:
+        say(f"{folder}: config.toml, and {GLYPHS}, small pictures of characters. Now type")
+        parts = f"--validation-source {place}/{GLYPHS}/validation --test-source {place}/{GLYPHS}/test"
+        say(f"  labelgrove ingest {place}/{GLYPHS}/train {place}/images.zarr {parts}")
+    else:
+        say(f"{folder}: config.toml, and the files of a tiny dataset: rows.npy, labels.txt, taxonomy.tsv. Now type")
+        say(
+            f"  labelgrove ingest {place}/rows.npy {place}/tiny.zarr --labels {place}/labels.txt "
+            f"--taxonomy {place}/taxonomy.tsv --split 0.7,0.15,0.15"
+        )
     say(f"  labelgrove run {place}/config.toml")
+
+
+def _write_glyphs(folder: Path) -> None:
+    from pipeline.demo.images import write_images
+
+    write_images(folder / GLYPHS, GLYPH_CLASSES, copies=1)
 
 
 def write_tiny(folder: Path, n_groups: int = 5, per_group: int = 6, n_rows: int = 3000, n_features: int = 32) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,16 @@ import psutil
 
 from pipeline.dataset import SPLITS, TEST, TRAIN, VALIDATION, Dataset, Note, Progress, count_splits
 from pipeline.ingest.class_table import Classes, ClassesLike, class_of_rows, classes_of, read_classes
-from pipeline.ingest.errors import ColumnMismatch, OneClassData
+from pipeline.ingest.errors import OneClassData, check_columns
 from pipeline.ingest.files import PathLike
+from pipeline.ingest.kept import Kept
 from pipeline.ingest.labels import LabelsLike
 from pipeline.ingest.layout import choose_block_rows, order_rows
 from pipeline.ingest.parts import Given, Parts, Reading, SourceLike, given_parts, open_sources, optional_part
 from pipeline.ingest.place import made_whole
-from pipeline.ingest.scan import Scan, notes_of, refuse_non_finite, refuse_vanishing, scan
+from pipeline.ingest.remote import remote
+from pipeline.ingest.request import request_of
+from pipeline.ingest.scan import Scan, notes_of, refuse_damaged, refuse_non_finite, refuse_vanishing, scan_once
 from pipeline.ingest.source import Source
 from pipeline.ingest.splits import SplitLike, check_fraction, draw_split, read_split, shares_of
 from pipeline.ingest.taxonomy_file import read_taxonomy
@@ -28,6 +31,7 @@ from pipeline.ingest.taxonomy_tree import classes_from_leaves, taxonomy_and_note
 from pipeline.ingest.writer import Content, write_dataset
 from tasks.errors import ParamError
 from tasks.io import MAX_CHUNK_BYTES
+from tasks.rows import Images
 from tasks.rows.base import Array
 from tasks.taxonomy import Taxonomy
 
@@ -67,53 +71,81 @@ def ingest(
     block_rows: int | None = None,
     index_base: int | None = None,
     n_features: int | None = None,
+    rows_at: str | None = None,
+    labels_at: str | None = None,
+    raw_shape: str | None = None,
+    raw_dtype: str | None = None,
     on_nonfinite: str = REFUSE,
+    on_corrupt: str = DROP_ROW,
     dtype: str | None = None,
     max_bytes: int | None = None,
     force: bool = False,
     progress: Progress | None = None,
+    copying: Progress | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> Dataset:
     """Make a dataset store of the user's files, and open it.
 
-    source, test_source, validation_source  a file (.npy, .npz, svmlight), a list, pattern or folder of .npy shards, an
-                  array or a scipy sparse matrix
-    labels ...    see `pipeline.ingest.labels.read_labels`; svmlight files bring their own
+    What a killed or interrupted call has done of the same is continued: of files, whose path, size and time of change
+    are the same, by the same options.
+
+    source, test_source, validation_source  a file of a format that `pipeline.ingest.files.FORMATS` lists, a list,
+                  pattern or folder of such shards, a URL, an array or a scipy sparse matrix
+    labels ...    see `pipeline.ingest.labels.read_labels`; else those that stand in the files of the rows
     classes       class table; else the leaves of the taxonomy, or what the labels imply
     several_parents   of a node of the taxonomy: "refuse", or which one it keeps: that named "first", or that on the
                   "shortest" or "longest" path from the root; nodes above no class are then left out
     split         parts of the rows of `source`: see `pipeline.ingest.splits.read_split`, or shares "0.8,0.1,0.1"
     validation, test   shares drawn by class from the rows of `source`, each unless such rows or a split are given
     index_base, n_features   of svmlight files: whether columns count from 0 or 1; number of columns
+    rows_at, labels_at   where in the files rows and labels are: column, dataset, array, layer, ending in an archive; by
+                  default the only place there is
+    raw_shape, raw_dtype   of files of numbers without a header: "1000x256" or "x256", and "float32" or the like
     on_nonfinite  "refuse" rows with NaN or infinity, or "drop-row"
+    on_corrupt    the same of images that cannot be decoded
     dtype         "float32" or "float16"; by default float16 stays and everything else becomes float32
-    max_bytes     what may be held in memory to inflate .npz files; by default half of the machine's
+    max_bytes     what may be held in memory of one part of a file (.npz, chunk, row group); by default half of all
     progress      called with (rows done, rows in all)
+    copying       the same while files that give rows only in order are copied; 0 in all: unknown
+    say           called with a line when an interrupted call is continued
 
     Raises the errors of `pipeline.ingest.errors`, ParamError, DiskFull; then nothing is left behind.
     """
-    _check_options(on_nonfinite, dtype, index_base, block_rows)
+    request = request_of(locals())
+    _check_options(on_nonfinite, on_corrupt, dtype, index_base, block_rows)
     _check_several(several_parents, taxonomy)
     apart = optional_part("validation", VALIDATION, validation_source, validation_labels)
     held = optional_part("test", TEST, test_source, test_labels)
     given = given_parts(Given(TRAIN, source, labels), apart, held)
     drawing = _drawing(split, 0.0 if apart else validation, 0.0 if held else test, seed)
     place = Path(dataset)
-    with made_whole(place, force) as folder:
-        parts = Parts(given, Reading(_spool(folder), max_bytes or _half_of_memory(), fmt, index_base, n_features))
+    with made_whole(place, force, request) as folder, remote(_spool(folder), say) as fetch:
+        given = [Given(item.part, fetch.local(item.source), fetch.local(item.labels, True)) for item in given]
+        classes, taxonomy = fetch.local(classes), fetch.local(taxonomy)
+        drawing = replace(drawing, split=fetch.local(drawing.split))
+        kept = Kept(folder)
+        if kept.found and say:
+            say(f"continuing after {kept.n_blocks():,} blocks")
+        located: dict[str, Any] = {"rows_at": rows_at, "labels_at": labels_at}
+        located |= {"raw_shape": raw_shape, "raw_dtype": raw_dtype}
+        limit = max_bytes or _half_of_memory()
+        reading = Reading(_spool(folder), limit, fmt, index_base, n_features, **located, tick=copying)
+        parts = Parts(given, reading)
         table, tree, choices = _class_table(parts, classes, taxonomy, several_parents)
         y = np.concatenate([class_of_rows(part, table) for part in parts.labels])
         stored = _stored_dtype(parts, dtype)
         meter = _Meter(progress, parts.n_rows)
-        kept, scans = _scan(parts, stored, on_nonfinite, meter)
-        divided, notes = _divide(parts, [item.part for item in given], y, kept, drawing)
+        usable, scans = _scan(parts, stored, (on_nonfinite, on_corrupt), kept, meter)
+        divided, notes = _divide(parts, [item.part for item in given], y, usable, drawing)
         said = [_named(table), _shape_of(tree, taxonomy), *choices]
-        notes = [*parts.notes, *said, *table.notes, *notes, *notes_of(scans), *_class_notes(y, divided, kept, table)]
+        notes = [*parts.notes, *said, *table.notes, *notes, *notes_of(scans), *_class_notes(y, divided, usable, table)]
         content = Content(
-            order_rows(divided, kept, seed), y, divided, table.table, tree,
-            _block_rows(parts, int(kept.sum()), stored, block_rows), stored, notes,
+            order_rows(divided, usable, seed), y, divided, table.table, tree,
+            _block_rows(parts, int(usable.sum()), stored, block_rows), stored, notes,
             {"sources": [one.name for one in parts.sources], "seed": seed},
+            max(found.longest_side for found in scans),
         )  # fmt: skip
-        write_dataset(folder, parts, content, meter)
+        write_dataset(folder, parts, content, kept, meter)
         meter.end()
     return Dataset.open(place)
 
@@ -121,7 +153,7 @@ def ingest(
 def _spool(folder: Path) -> Path:
     """A folder, within the one that is being made, for what must be rewritten before rows can be taken from it."""
     spool = folder / "spool.partial"
-    spool.mkdir()
+    spool.mkdir(exist_ok=True)
     return spool
 
 
@@ -133,23 +165,22 @@ def open_source(
     source: SourceLike,
     spool: Path,
     *,
-    fmt: str | None = None,
-    index_base: int | None = None,
     n_features: int | None = None,
     max_bytes: int | None = None,
     labelled: bool = True,
+    **reading: Any,
 ) -> Source:
     """Rows of files without the rest of a dataset: what `predict` reads.
 
     spool     a folder for scratch files
-    labelled  whether to read the labels that svmlight lines begin with
+    labelled  whether to read the labels that svmlight lines begin with, and those that `labels_at` names
+    reading   fmt, index_base, rows_at, labels_at, raw_shape, raw_dtype, as of `ingest`
     """
     spool.mkdir(parents=True, exist_ok=True)
-    limit = max_bytes or psutil.virtual_memory().total // 2
-    (opened,) = open_sources([source], Reading(spool, limit, fmt, index_base, n_features), [labelled])
-    if n_features not in (None, opened.n_features):
-        what = f"{opened.n_features} columns where {n_features} are expected"
-        raise ColumnMismatch(what, opened.name, "give rows with the columns of the training rows, in the same order")
+    how = Reading(spool, max_bytes or _half_of_memory(), n_features=n_features, must_label=False, **reading)
+    (opened,) = open_sources([source], how, [labelled])
+    if n_features is not None:
+        check_columns(opened.n_features, n_features, opened.name)
     return opened
 
 
@@ -186,9 +217,13 @@ def _drawing(split: SplitLike | None, validation: float, test: float, seed: int)
     return Drawing(split, validation, test, seed)
 
 
-def _check_options(on_nonfinite: str, dtype: str | None, index_base: int | None, block_rows: int | None) -> None:
+def _check_options(
+    on_nonfinite: str, on_corrupt: str, dtype: str | None, index_base: int | None, block_rows: int | None
+) -> None:
     if on_nonfinite not in (REFUSE, DROP_ROW):
         raise ParamError("on_nonfinite", on_nonfinite, f"{REFUSE} or {DROP_ROW}", "NaN is never trained on")
+    if on_corrupt not in (REFUSE, DROP_ROW):
+        raise ParamError("on_corrupt", on_corrupt, f"{REFUSE} or {DROP_ROW}", "such an image shows nothing")
     if dtype not in (None, "float32", "float16"):
         raise ParamError("dtype", dtype, "float32 or float16", "rows are stored so")
     if index_base not in (None, 0, 1):
@@ -204,6 +239,10 @@ def _check_several(several_parents: str, taxonomy: object) -> None:
 
 
 def _stored_dtype(parts: Parts, dtype: str | None) -> str:
+    if parts.body == Images.body:
+        if dtype is not None:
+            raise ParamError("dtype", dtype, "none", "images are stored as their files are")
+        return "uint8"
     if parts.body == "csr":
         if dtype == "float16":
             raise ParamError("dtype", dtype, "float32", "sparse values are stored as float32")
@@ -275,16 +314,22 @@ def _class_notes(y: Array, split: Array, kept: Array, classes: Classes) -> list[
 # ---- rows --------------------------------------------------------------------------------------------------------
 
 
-def _scan(parts: Parts, dtype: str, on_nonfinite: str, meter: _Meter) -> tuple[Array, list[Scan]]:
-    """Which source rows are kept, and what was found; raises NonFiniteFeature and FeatureRange."""
-    scans = [scan(source, dtype, meter) for source in parts.sources]
+def _scan(parts: Parts, dtype: str, rules: tuple[str, str], kept: Kept, meter: _Meter) -> tuple[Array, list[Scan]]:
+    """Which source rows are used, and what was found; raises NonFiniteFeature, DamagedImage and FeatureRange.
+
+    rules  for rows that are not finite, and for images that are damaged: refuse them, or leave them out
+    """
+    on_nonfinite, on_corrupt = rules
+    scans = [scan_once(source, dtype, kept, f"scan-{i}", meter) for i, source in enumerate(parts.sources)]
     if on_nonfinite == REFUSE:
         refuse_non_finite(scans)
+    if on_corrupt == REFUSE:
+        refuse_damaged(scans, parts.n_rows)
     refuse_vanishing(scans, dtype)
-    kept = np.ones(parts.n_rows, bool)
+    usable = np.ones(parts.n_rows, bool)
     for offset, found in zip(parts.offsets, scans, strict=False):
-        kept[offset + np.array(found.bad_rows, np.int64)] = False
-    return kept, scans
+        usable[offset + np.array(found.bad_rows + found.damaged_rows, np.int64)] = False
+    return usable, scans
 
 
 def _divide(parts: Parts, roles: Sequence[int], y: Array, kept: Array, drawing: Drawing) -> tuple[Array, list[Note]]:

@@ -21,6 +21,18 @@ class DamagedInput(InputError):
     """A file is not what its name or its header says: cut short, no such format, not text."""
 
 
+class UnsafePath(InputError):
+    """A name or a link that leads out of the folder or archive that it stands in."""
+
+
+class PackageMissing(UsageError):
+    """What is needed to read this kind of address is not installed."""
+
+
+class DamagedImage(InputError):
+    """Image files that cannot be decoded, or declare too many pixels."""
+
+
 class DeclaredTooLarge(ResourceError):
     """A file declares more data than may be held in memory."""
 
@@ -33,8 +45,30 @@ class FeatureShape(InputError):
     """Features that are no matrix of at least one row and one column."""
 
 
+class RaggedEmbedding(InputError):
+    """A row whose vector is missing, has gaps or another length than those before it."""
+
+
+class SampleFormat(InputError):
+    """A sample of a tar archive without exactly one vector, or under a key that was there before."""
+
+
 class ColumnMismatch(InputError):
     """Sources that do not have the same columns."""
+
+
+def check_columns(found: int, wanted: int, where: str) -> None:
+    """Raises ColumnMismatch unless raw rows are as wide as a model wants them; images have 0 columns."""
+    if found == wanted:
+        return
+    if not wanted:
+        hint = "give a folder of images, or a dataset made of one"
+        raise ColumnMismatch(f"the model takes images, these are rows of {found:,} columns", where, hint)
+    if not found:
+        hint = "give rows of numbers; a model of images carries what turns them into such"
+        raise ColumnMismatch(f"these are images, the model takes rows of {wanted:,} columns", where, hint)
+    hint = "give rows with the columns of the training rows, in the same order"
+    raise ColumnMismatch(f"{found} columns where {wanted} are expected", where, hint)
 
 
 class NonFiniteFeature(InputError):

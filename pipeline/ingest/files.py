@@ -7,7 +7,7 @@ import glob
 import io
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,7 +20,22 @@ FORMATS = {
     ".svm": "svmlight",
     ".svmlight": "svmlight",
     ".libsvm": "svmlight",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".h5": "hdf5",
+    ".hdf5": "hdf5",
+    ".h5ad": "anndata",
+    ".zarr": "zarr",
+    ".tar": "webdataset",
+    ".tgz": "webdataset",
+    ".raw": "raw",
+    ".bin": "raw",
+    ".dat": "raw",
 }
+SHARDS = (".npy", ".parquet", ".tar")  # endings of which a folder may hold many files
+TARS = (".tar.gz", ".tgz")
+IMAGES = frozenset((".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pnm"))
+ZARR_FILES = ("zarr.json", ".zarray", ".zgroup")
 PICKLE_STARTS = tuple(b"\x80" + bytes([protocol]) for protocol in range(2, 6))
 GZIP_START = b"\x1f\x8b"
 
@@ -29,19 +44,16 @@ T = TypeVar("T", bound=Sequence[str])
 
 
 def expand(source: PathLike | Sequence[PathLike]) -> list[Path]:
-    """The files of a source: a path, a list, a pattern such as shards/*.npy, or a folder of .npy files.
+    """The files of a source: a path, a list, a pattern such as shards/*.npy, or a folder of .npy, .parquet or .tar.
 
-    In the order of their names, numbers by their value: rows-2 before rows-10. A list keeps its own order. Raises
-    SourceMissing.
+    In the order of their names, numbers by their value: rows-2 before rows-10. A list keeps its own order. A folder
+    that is one thing, such as a zarr array, stays one path. Raises SourceMissing, UnknownInput.
     """
     if not isinstance(source, str | os.PathLike):
         return [path for item in source for path in expand(item)]
     path = Path(source)
     if path.is_dir():
-        found = sorted(path.glob("*.npy"), key=by_number)
-        if not found:
-            raise SourceMissing("the folder holds no .npy files", str(path), "name the files, or a pattern")
-        return found
+        return [path] if folder_format(path) else _shards(path)
     if path.exists():
         return [path]
     names = glob.glob(os.fspath(source))
@@ -53,6 +65,57 @@ def expand(source: PathLike | Sequence[PathLike]) -> list[Path]:
     return found
 
 
+def folder_format(folder: Path) -> str | None:
+    """The format of a folder that is one thing; None when it holds files that are read one by one.
+
+    Here stands every format that is a folder.
+    """
+    if any((folder / name).is_file() for name in ZARR_FILES):
+        return "zarr"
+    if not any(file.name.lower().endswith((*SHARDS, *TARS)) for file in folder.iterdir()) and holds_image(folder):
+        return "images"
+    return None
+
+
+def images_below(root: Path) -> Iterator[str]:
+    """Paths within a folder of the images in it and in its sub-folders; hidden ones do not count."""
+    for folder, names, files in os.walk(root):
+        names[:] = sorted(name for name in names if not name.startswith("."))
+        for file in sorted(files):
+            if not file.startswith(".") and os.path.splitext(file)[1].lower() in IMAGES:
+                yield os.path.relpath(os.path.join(folder, file), root)
+
+
+def holds_image(folder: Path) -> bool:
+    """Whether there is one: looks no further than the first."""
+    return next(images_below(folder), None) is not None
+
+
+def _shards(folder: Path) -> list[Path]:
+    """The files of a folder, which must be of one kind."""
+    found = {ending: sorted(folder.glob(f"*{ending}"), key=by_number) for ending in SHARDS}
+    found[".tar"] = sorted([*found[".tar"], *folder.glob("*.tar.gz"), *folder.glob("*.tgz")], key=by_number)
+    kinds = [ending for ending, paths in found.items() if paths]
+    if len(kinds) > 1:
+        what = f"the folder holds files of several formats: {', '.join(kinds)}"
+        raise UnknownInput(what, str(folder), f"name those that are meant: {folder}/*{kinds[0]}")
+    if not kinds:
+        raise SourceMissing(
+            f"the folder holds no {', '.join(SHARDS)} files and no images", str(folder), "name the files, or a pattern"
+        )
+    return found[kinds[0]]
+
+
+def stamp(path: Path) -> list[str | int]:
+    """Name, bytes and time of change of a file, or of all files of a folder together: what tells its content."""
+    if not path.is_dir():
+        facts = path.stat()
+        return [path.name, facts.st_size, facts.st_mtime_ns]
+    files = [file.stat() for file in path.rglob("*") if file.is_file()]
+    newest = max((file.st_mtime_ns for file in files), default=0)
+    return [path.name, len(files), sum(file.st_size for file in files), newest]
+
+
 def by_number(path: Path) -> tuple[list[str | int], str]:
     """A key that sorts rows-2 before rows-10."""
     name = os.fspath(path)
@@ -61,12 +124,13 @@ def by_number(path: Path) -> tuple[list[str | int], str]:
 
 
 def format_of(paths: Sequence[Path], fmt: str | None) -> str:
-    """npy, npz or svmlight, as stated or by the ending of the names; refuses what would run code."""
+    """The format of files, as stated or by the ending of their names; refuses what would run code."""
     for path in paths:
-        refuse_unsafe(path)
+        if not path.is_dir():
+            refuse_unsafe(path)
     if fmt is not None:
-        if fmt not in FORMATS.values():
-            known = ", ".join(sorted(set(FORMATS.values())))
+        if fmt not in known_formats():
+            known = ", ".join(sorted(known_formats()))
             raise UnknownInput(f"no reader is called {fmt!r}", str(paths[0]), f"known formats: {known}")
         return fmt
     formats = {_by_ending(path) for path in paths}
@@ -75,18 +139,27 @@ def format_of(paths: Sequence[Path], fmt: str | None) -> str:
     return formats.pop()
 
 
+def known_formats() -> set[str]:
+    """What --format takes."""
+    return {*FORMATS.values(), "images"}
+
+
 def _by_ending(path: Path) -> str:
+    whole = folder_format(path) if path.is_dir() else None
+    if whole:
+        return whole
     ending = path.suffixes[-2] if path.suffix == ".gz" and len(path.suffixes) > 1 else path.suffix
     if ending.lower() not in FORMATS:
         known = " ".join(FORMATS)
-        hint = f"endings that say the format: {known}; for any other name, state it (--format npy, npz, svmlight)"
+        names = ", ".join(dict.fromkeys(FORMATS.values()))
+        hint = f"endings that say the format: {known}; for any other name, state it (--format {names})"
         raise UnknownInput(f"the ending {path.suffix!r} does not say what it is", str(path), hint)
     return FORMATS[ending.lower()]
 
 
 def refuse_unsafe(path: Path) -> None:
     """Raise UnsafeFormat for pickle and its kin, by name and by the first bytes."""
-    hint = "save the values with numpy.save (arrays of numbers), scipy.sparse.save_npz, or as svmlight text"
+    hint = "save the values with numpy.save (arrays of numbers), scipy.sparse.save_npz, or as Parquet"
     if path.suffix.lower() in UNSAFE:
         raise UnsafeFormat(f"{path.suffix} files can run code when they are read", str(path), hint)
     if first_bytes(path, 2).startswith(PICKLE_STARTS):

@@ -50,6 +50,7 @@ class ImageSource(Source):
         super().__init__(root.name, (len(files), 0), np.dtype(np.uint8), notes)
         self.root, self.files = root, list(files)
         self.named = False  # whether a table has said which files there are, and their labels
+        self.numbers = np.arange(len(self.files))  # of the rows, where some were left out
         self.sizes = np.array([os.stat(root / file).st_size for file in files], np.int64)
 
     @property
@@ -71,6 +72,13 @@ class ImageSource(Source):
             stop = start + max(1, int(np.searchsorted(held, SLAB_BYTES, side="right")))
             yield start, self.slab(start, stop, dtype)
             start = stop
+
+    def without(self, rows: Sequence[int]) -> ImageSource:
+        """The same without some rows; the others keep their numbers."""
+        kept = np.setdiff1d(np.arange(self.n_rows), np.asarray(rows, np.int64))
+        left = ImageSource(self.root, [self.files[row] for row in kept], self.notes)
+        left.numbers = self.numbers[kept]
+        return left
 
     def _read(self, row: int) -> bytes:
         path = self.root / self.files[row]
@@ -211,6 +219,8 @@ def look(file: Array) -> Look:
                     return Look(f"{width:,} x {height:,} pixels are more than {MOST_PIXELS:,}")
                 image.draft("L", (1, 1))  # of JPEG all is read, little computed
                 image.load()
+    except Image.UnidentifiedImageError:
+        return Look("it is no image of a known kind")
     except Image.DecompressionBombError:
         return Look(f"it declares more than {MOST_PIXELS:,} pixels")
     except Exception as error:  # decoders raise what they like at damaged bytes

@@ -63,8 +63,9 @@ def normal(name: str) -> str:
 def read_labels(labels: LabelsLike, n_rows: int, rows_name: str) -> Labels:
     """The labels of one part; raises LabelDtype, LabelOutOfRange (for nulls) and LengthMismatch.
 
-    labels  path of .npy, .txt (one a line), .tsv or .csv:COLUMN, .json (a list); a list or pattern of .npy shards;
-            or an array or list in memory; blank lines after the last label of a text do not count
+    labels  path of .npy, .txt (one a line), .json (a list); FILE:NAME of .tsv, .csv, .parquet (a column), .h5, .h5ad
+            or zarr (an array, a column of obs); a list or pattern of .npy shards; or an array or list in memory; blank
+            lines after the last label of a text do not count
     """
     found = _read(labels, n_rows)
     if len(found) != n_rows:
@@ -90,7 +91,7 @@ def _read(labels: LabelsLike, n_rows: int) -> Labels:
         return _read_path(labels, n_rows)
     items = list(labels)
     if items and all(isinstance(item, os.PathLike) or str(item).endswith(".npy") for item in items):
-        return _join([_read_file(path, 0) for path in expand(items)])
+        return join_labels([_read_file(path, 0) for path in expand(items)])
     return from_items(items, "labels")
 
 
@@ -98,13 +99,16 @@ def _read_path(labels: PathLike, n_rows: int) -> Labels:
     text = os.fspath(labels)
     name, colon, column = text.rpartition(":")
     if colon and not os.path.exists(text) and os.path.exists(name):
-        return _from_table(Path(name), column, n_rows)
+        return _from_file(Path(name), column) or _from_table(Path(name), column, n_rows)
     paths = expand(labels)
-    return _join([_read_file(path, n_rows if len(paths) == 1 else 0) for path in paths])
+    return join_labels([_read_file(path, n_rows if len(paths) == 1 else 0) for path in paths])
 
 
 def _read_file(path: Path, n_rows: int) -> Labels:
     """Blank lines at the end are left out; an empty label may be a class, so among the first n_rows they stay."""
+    found = _from_file(path, None)
+    if found is not None:
+        return found
     refuse_unsafe(path)
     ending = path.suffix.lower()
     if ending == ".npy":
@@ -114,9 +118,16 @@ def _read_file(path: Path, n_rows: int) -> Labels:
     if ending in (".tsv", ".csv"):
         return _from_table(path, None, n_rows)
     if ending in (".txt", ""):
-        return _from_text(without_blank_end(text_lines(path), n_rows), path.name)
-    hint = "labels are read from .npy, .txt (one a line), .tsv or .csv (FILE:COLUMN) and .json (a list)"
+        return from_lines(without_blank_end(text_lines(path), n_rows), path.name)
+    hint = "labels are read from .npy, .txt (one a line), .json (a list), and FILE:NAME of .tsv, .csv, .parquet, .h5"
     raise UnknownInput(f"the ending {path.suffix!r} is no kind of labels", str(path), hint)
+
+
+def _from_file(path: Path, name: str | None) -> Labels | None:
+    """Labels of a file of many columns or arrays; None for any other."""
+    from pipeline.ingest.label_columns import holds_columns, labels_in  # these read labels with what stands here
+
+    return labels_in(path, name) if holds_columns(path) else None
 
 
 def _open_npy(path: Path) -> Array:
@@ -126,7 +137,8 @@ def _open_npy(path: Path) -> Array:
         raise LabelDtype(error.what, error.where, OBJECTS_HINT) from error
 
 
-def _join(parts: list[Labels]) -> Labels:
+def join_labels(parts: Sequence[Labels]) -> Labels:
+    """Labels of several files, one below the other; LabelDtype when some are integers and others names."""
     if len(parts) == 1:
         return parts[0]
     name = f"{parts[0].source} .. {parts[-1].source}"
@@ -134,7 +146,12 @@ def _join(parts: list[Labels]) -> Labels:
         return Labels(name, np.concatenate([part.values for part in parts]))
     if any(part.vocabulary is None for part in parts):
         raise LabelDtype("some shards hold integers, others names", name, HINT)
-    return from_items([(part.vocabulary or [])[int(v)] for part in parts for v in part.values], name)
+    places: dict[str, int] = {}
+    values = []
+    for part in parts:
+        seen = [places.setdefault(word, len(places)) for word in part.vocabulary or ()]
+        values.append(np.array(seen, np.int64)[part.values])
+    return Labels(name, np.concatenate(values), list(places))
 
 
 def from_array(array: Array, source: str) -> Labels:
@@ -190,7 +207,7 @@ def from_items(items: Sequence[Any], source: str) -> Labels:
         raise LabelOutOfRange(f"a label is beyond 64 bits ({error})", source, HINT) from error
 
 
-def _from_text(lines: Sequence[str], source: str) -> Labels:
+def from_lines(lines: Sequence[str], source: str) -> Labels:
     """Lines of a text: integers when every line is one, otherwise names. An empty line is a name only in a table."""
     if lines and all(_is_integer(line.strip()) for line in lines):
         return from_items([int(line) for line in lines], source)
@@ -222,7 +239,7 @@ def _from_table(path: Path, column: str | None, n_rows: int) -> Labels:
         if len(row) != len(header):
             what = f"{len(row)} fields where {len(header)} columns are named"
             raise LabelOutOfRange(what, f"{path.name}, row {number} (line {number + 2})", "one line a row")
-    found = _from_text([row[place] for row in body], f"{path.name}:{header[place]}" if header else path.name)
+    found = from_lines([row[place] for row in body], f"{path.name}:{header[place]}" if header else path.name)
     found.heading = header[place] if header else ""
     return found
 

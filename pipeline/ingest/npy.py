@@ -9,28 +9,19 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.dataset import Note
-from pipeline.ingest.errors import ColumnMismatch, FeatureDtype, FeatureShape
+from pipeline.ingest.errors import ColumnMismatch, FeatureShape
 from pipeline.ingest.files import by_number
-from pipeline.ingest.npy_file import open_array, refuse_objects, write_array
+from pipeline.ingest.npy_file import open_array, write_array
 from pipeline.ingest.source import SLAB_BYTES, DenseSource
+from pipeline.ingest.stream import check_matrix
+from tasks.files import beside, sync_path
 from tasks.rows.base import Array
 
-REAL_KINDS = "fiub"  # float, signed, unsigned, bool
 SHOWN_SHARDS = 3  # names in a message
 
 
-def check_matrix(shape: tuple[int, ...], dtype: np.dtype, where: str) -> None:
-    """Refuse what is no matrix of real numbers with at least one column."""
-    refuse_objects(dtype, where)
-    if dtype.kind not in REAL_KINDS:
-        raise FeatureDtype(f"values of type {dtype} are no real numbers", where, "convert them to float32")
-    if len(shape) != 2 or shape[1] == 0:
-        hint = "rows x features is expected; reshape it, for one feature to (n_rows, 1)"
-        raise FeatureShape(f"the array has shape {shape}", where, hint)
-
-
-def open_npy(paths: Sequence[Path], spool: Path) -> DenseSource:
-    """A source over .npy files. Matrices in Fortran order are first copied row by row into the folder `spool`."""
+def open_npy(paths: Sequence[Path], folder: Path) -> DenseSource:
+    """A source over .npy files. Matrices in Fortran order are first copied row by row into the folder `folder`."""
     parts: list[tuple[str, Array]] = []
     notes = shard_order(paths)
     changes: dict[str, list[str]] = {}  # what is changed -> in which files
@@ -46,7 +37,7 @@ def open_npy(paths: Sequence[Path], spool: Path) -> DenseSource:
             continue
         changes.setdefault(changed(matrix), []).append(path.name)
         if not matrix.flags.c_contiguous:
-            matrix = _row_major(matrix, spool / f"rows-{len(os.listdir(spool))}-{i}.npy")
+            matrix = _row_major(matrix, folder / f"rows-{i}.npy")
         parts.append((path.name, matrix))
     name = paths[0].name if len(paths) == 1 else f"{paths[0].name} .. {paths[-1].name}"
     if not parts:
@@ -93,6 +84,16 @@ def changed(matrix: Array) -> str:
 
 
 def _row_major(matrix: Array, path: Path) -> Array:
-    """A copy in C order on disk, made slab by slab: rows of a Fortran matrix lie all over its file."""
-    write_array(path, matrix, max(1024, SLAB_BYTES // (matrix.shape[1] * matrix.dtype.itemsize)))
+    """A copy in C order on disk, made slab by slab: rows of a Fortran matrix lie all over its file.
+
+    One that an attempt before this one has finished is taken as it is.
+    """
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for left in path.parent.glob(f".{path.name}.partial-*"):  # by an attempt that was killed
+            left.unlink()
+        spare = beside(path)
+        write_array(spare, matrix, max(1024, SLAB_BYTES // (matrix.shape[1] * matrix.dtype.itemsize)))
+        sync_path(str(spare))
+        os.replace(spare, path)
     return open_array(path)

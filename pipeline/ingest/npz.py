@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import scipy.sparse
 
 from pipeline.dataset import Note
+from pipeline.ingest.candidates import ROWS_AT, labels_place, one_of
 from pipeline.ingest.errors import (
     CsrStructure,
     DamagedInput,
@@ -22,32 +23,52 @@ from pipeline.ingest.errors import (
     FeatureShape,
     UnknownInput,
 )
-from pipeline.ingest.npy import REAL_KINDS, from_array
+from pipeline.ingest.labels import from_array as labels_of_array
+from pipeline.ingest.npy import from_array
 from pipeline.ingest.npy_file import declared_bytes, read_header, refuse_objects
 from pipeline.ingest.source import CsrSource, Source
+from pipeline.ingest.stream import MAX_FEATURES, REAL_KINDS, Job, sparse_dtype
 from tasks.rows.base import Array
 
 INFLATING = 3  # arrays in memory at once, in units of the declared size: as read, and converted
 LAYOUTS = ("csr", "csc", "coo")
-MAX_FEATURES = 2**31 - 1
 
 
-def open_npz(path: Path, max_bytes: int) -> Source:
-    """A source over one .npz file; raises DeclaredTooLarge before reading more than `max_bytes` would hold."""
+def open_npz(paths: Sequence[Path], job: Job) -> Source:
+    """A source over one .npz file; raises DeclaredTooLarge before reading more than the job's limit would hold.
+
+    A file of several matrices: `rows_at` names one, `labels_at` the array of labels.
+    """
+    path = paths[0]
+    if len(paths) > 1:
+        raise UnknownInput(f"{len(paths)} .npz files for one part", str(paths[1]), "stack them first")
+    arrays = _read(path, job.max_bytes)
+    if "format" in arrays:
+        if job.rows_at is not None:
+            raise UnknownInput("a sparse matrix alone has no names", f"{path}, {job.rows_at}", f"leave out {ROWS_AT}")
+        return _from_scipy(arrays, path)
+    name = one_of(_matrices(arrays), job.rows_at, "rows", ROWS_AT, str(path))
+    source = from_array(arrays[name], f"{path.name}[{name}]")
+    found = [other for other, array in arrays.items() if array.ndim == 1 and array.dtype.kind in "iuUS"]
+    where = labels_place(found, job.labels_at, str(path)) if job.wants_labels else None
+    source.labels = None if where is None else labels_of_array(arrays[where], f"{path.name}[{where}]")
+    return source
+
+
+def _matrices(arrays: Mapping[str, Array]) -> list[str]:
+    """Names of matrices; of all arrays where there is none, so that the only one is refused for what it is."""
+    found = [name for name, array in arrays.items() if array.ndim == 2]
+    return found or list(arrays)
+
+
+def _read(path: Path, max_bytes: int) -> dict[str, Array]:
     try:
         with zipfile.ZipFile(path) as archive:
             _check_declared(archive, path, max_bytes)
         with np.load(path, allow_pickle=False) as loaded:
-            arrays = {name: loaded[name] for name in loaded.files}
+            return {name: loaded[name] for name in loaded.files}
     except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError) as error:
         raise DamagedInput(f"this is no readable .npz file ({error})", str(path), "save it again") from error
-    if "format" in arrays:
-        return _from_scipy(arrays, path)
-    if len(arrays) == 1:
-        ((name, matrix),) = arrays.items()
-        return from_array(matrix, f"{path.name}[{name}]")
-    hint = "expected: scipy.sparse.save_npz, or one matrix (features in one file, labels in another)"
-    raise UnknownInput(f"it holds the arrays {', '.join(sorted(arrays))}", str(path), hint)
 
 
 def _check_declared(archive: zipfile.ZipFile, path: Path, max_bytes: int) -> None:
@@ -109,8 +130,7 @@ def from_sparse(matrix: scipy.sparse.spmatrix, name: str, notes: list[Note] | No
         raise FeatureShape(f"the matrix has shape {matrix.shape}", name, "rows x features is expected")
     rows = matrix.tocsr()
     stored = rows.dtype.newbyteorder("=")
-    if rows.dtype.kind == "b" or rows.dtype.itemsize < 4 or not rows.dtype.isnative:
-        rows = rows.astype(np.result_type(stored, np.float32))  # scipy adds up no float16
+    rows = rows.astype(sparse_dtype(rows.dtype), copy=False)
     if not rows.has_canonical_format:
         entries = rows.nnz
         rows = rows.copy()

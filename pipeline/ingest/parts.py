@@ -15,14 +15,18 @@ import scipy.sparse
 from pipeline.dataset import TEST, TRAIN, VALIDATION, Note
 from pipeline.ingest.errors import LabelsMissing, UnknownInput
 from pipeline.ingest.files import PathLike, expand, format_of
+from pipeline.ingest.images import ImageSource, named_by_table
 from pipeline.ingest.labels import Labels, LabelsLike, read_labels
-from pipeline.ingest.npy import from_array, open_npy
-from pipeline.ingest.npz import from_sparse, open_npz
-from pipeline.ingest.source import Source, check_alike, stack
+from pipeline.ingest.npy import from_array
+from pipeline.ingest.npz import from_sparse
+from pipeline.ingest.readers import LOCATED, READERS, SHAPED
+from pipeline.ingest.source import Source, check_alike
+from pipeline.ingest.stream import Job, Tick
 from pipeline.ingest.svmlight import open_svmlight
 from tasks.errors import ParamError
 from tasks.rows import Rows
 from tasks.rows.base import Array
+from tasks.rows.stack import stacked
 
 SourceLike = PathLike | Sequence[PathLike] | Array | Any  # Any: a scipy sparse matrix
 
@@ -45,6 +49,18 @@ class Reading:
     fmt: str | None = None
     index_base: int | None = None
     n_features: int | None = None
+    rows_at: str | None = None
+    labels_at: str | None = None
+    raw_shape: str | None = None
+    raw_dtype: str | None = None
+    must_label: bool = True  # whether labels that nobody named are looked for in the files
+    tick: Tick | None = None  # while rows are copied: rows done, rows in all (0: unknown)
+
+    def job(self, number: int, labelled: bool) -> Job:
+        """How source `number` is read; its folder has the same name in every attempt."""
+        folder = self.spool / f"source-{number}"
+        where = self.rows_at, self.labels_at, labelled, self.must_label
+        return Job(folder, self.max_bytes, *where, self.n_features, self.raw_shape, self.raw_dtype, self.tick)
 
 
 class Parts:
@@ -52,6 +68,10 @@ class Parts:
 
     def __init__(self, given: Sequence[Given], reading: Reading) -> None:
         self.sources = open_sources([item.source for item in given], reading, [item.labels is None for item in given])
+        self.sources = [
+            named_by_table(source, item.labels) if isinstance(source, ImageSource) else source
+            for item, source in zip(given, self.sources, strict=True)
+        ]
         check_alike(self.sources)
         self.labels = [_labels(item, source) for item, source in zip(given, self.sources, strict=True)]
         self.offsets = np.cumsum([0, *(source.n_rows for source in self.sources)])
@@ -82,7 +102,7 @@ class Parts:
         for start, stop in pairwise(runs):
             source = int(owner[start])
             pieces.append(self.sources[source].take(index[start:stop] - self.offsets[source], dtype))
-        return stack(pieces)
+        return stacked(pieces)
 
 
 def given_parts(train: Given, validation: Given | None, test: Given | None) -> list[Given]:
@@ -100,7 +120,7 @@ NAMES = {TRAIN: "labels", VALIDATION: "validation_labels", TEST: "test_labels"}
 
 
 def _labels(given: Given, source: Source) -> Labels:
-    if given.labels is None:
+    if given.labels is None or (isinstance(source, ImageSource) and source.named):
         if source.labels is None:
             option = NAMES[given.part].replace("_", "-")
             raise LabelsMissing("its rows come without labels", source.name, f"give them with --{option}")
@@ -115,27 +135,36 @@ def open_sources(
 
     labelled  False for sources whose labels are not to be read from the file of the rows
     """
+    own = [True] * len(sources) if labelled is None else labelled
     opened: list[Source | None] = [_from_memory(source) for source in sources]
     files = {i: expand(_paths(source)) for i, source in enumerate(sources) if opened[i] is None}
     formats = {i: format_of(paths, reading.fmt) for i, paths in files.items()}
+    _refuse_idle(reading, set(formats.values()), own)
     texts = [i for i, fmt in formats.items() if fmt == "svmlight"]
     if texts:
-        own = None if labelled is None else [labelled[i] for i in texts]
-        read = open_svmlight([files[i] for i in texts], reading.spool, reading.index_base, reading.n_features, own)
+        base, width = reading.index_base, reading.n_features
+        jobs = [reading.job(i, own[i]) for i in texts]
+        read = open_svmlight([files[i] for i in texts], jobs, base, width)
         for i, source in zip(texts, read, strict=True):
             opened[i] = source
     for i, paths in files.items():
-        if formats[i] == "npy":
-            opened[i] = open_npy(paths, reading.spool)
-        elif formats[i] == "npz":
-            opened[i] = _one_npz(paths, reading.max_bytes)
+        if i not in texts:
+            opened[i] = READERS[formats[i]](paths, reading.job(i, own[i]))
     return [source for source in opened if source is not None]
 
 
-def _one_npz(paths: Sequence[Path], max_bytes: int) -> Source:
-    if len(paths) > 1:
-        raise UnknownInput(f"{len(paths)} .npz files for one part", str(paths[1]), "stack them first")
-    return open_npz(paths[0], max_bytes)
+def _refuse_idle(reading: Reading, formats: set[str], own: Sequence[bool]) -> None:
+    """Options that would be without effect are refused: nobody should believe that they had one."""
+    for names, values, known in (
+        (("rows_at", "labels_at"), (reading.rows_at, reading.labels_at), LOCATED),
+        (("raw_shape", "raw_dtype"), (reading.raw_shape, reading.raw_dtype), SHAPED),
+    ):
+        for name, value in zip(names, values, strict=True):
+            if value is not None and not formats & known:
+                accepted = f"none for {', '.join(sorted(formats)) or 'rows in memory'}"
+                raise ParamError(name, value, accepted, f"it is for {', '.join(sorted(known))}")
+    if reading.labels_at is not None and not any(own):
+        raise ParamError("labels_at", reading.labels_at, "none beside labels", "labels are given in files of their own")
 
 
 def _from_memory(source: SourceLike) -> Source | None:

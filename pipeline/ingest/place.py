@@ -1,7 +1,12 @@
-"""The folder that a dataset is made in: beside its place, renamed when whole, removed when anything fails."""
+"""The folder that a dataset is made in: beside its place, renamed when whole, removed when anything fails.
+
+A process that is killed or interrupted leaves it behind, signed with what it was asked for: the next one that is asked
+for the same takes it over, and any other removes it.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -10,18 +15,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
+
 from pipeline.dataset import FORMAT
 from pipeline.ingest.errors import DatasetExists
 from tasks import io
 from tasks.errors import ArtefactError
 from tasks.files import disk_room, settle, swap_in, sync_path
 
-OWNER = "owner.partial"  # names the machine, because a process id means nothing on another one
+OWNER = "owner.partial"  # names the machine, because a process id means nothing on another one, and when it began
+REQUEST = "request.partial"  # what the process in whose folder it stands was asked for
+SAME_SECONDS = 1.0  # between two readings of when a process began
 
 
 @contextmanager
-def made_whole(dataset: Path, force: bool) -> Iterator[Path]:
+def made_whole(dataset: Path, force: bool, request: str | None = None) -> Iterator[Path]:
     """A folder to write in, which becomes `dataset` at the end of the block, or nothing at all.
+
+    request  what is asked for: the folder of an interrupted process that was asked for the same is continued, and this
+             one stays when this process is interrupted; None: it never does
 
     Raises DatasetExists before and, should another process be faster, at the end.
     """
@@ -29,18 +41,25 @@ def made_whole(dataset: Path, force: bool) -> Iterator[Path]:
         dataset = Path(os.path.realpath(dataset))
     if not dataset.name:
         raise DatasetExists("this names no new folder", str(dataset), "give the dataset a name: NAME.zarr")
-    sweep(dataset)
+    sweep(dataset, request)
     _refuse_existing(dataset, force)
     partial = dataset.with_name(f"{dataset.name}.partial-{os.getpid()}")
-    partial.mkdir(parents=True)
+    if request is None or not _taken_over(dataset, partial, request):
+        partial.mkdir(parents=True)
+    stays = False
     try:
-        with disk_room(str(partial), 0):
-            (partial / OWNER).write_text(socket.gethostname())
+        _sign(partial, request)
         yield partial
         settle(str(partial))
         _move_in(partial, dataset, force)
+    except Exception:
+        raise
+    except BaseException:  # Ctrl-C
+        stays = request is not None
+        raise
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        if not stays:
+            shutil.rmtree(partial, ignore_errors=True)
 
 
 @contextmanager
@@ -53,8 +72,7 @@ def scratch_beside(target: Path) -> Iterator[Path]:
         shutil.rmtree(left, ignore_errors=True)
     folder.mkdir()
     try:
-        with disk_room(str(folder), 0):
-            (folder / OWNER).write_text(socket.gethostname())
+        _sign(folder, None)
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -88,13 +106,38 @@ def _move_in(partial: Path, dataset: Path, force: bool) -> None:
     sync_path(str(dataset.absolute().parent))
 
 
-def sweep(dataset: Path) -> None:
-    """Remove what killed processes of this machine left beside `dataset`, and put back what one was replacing."""
+def sweep(dataset: Path, request: str | None = None) -> None:
+    """Remove what killed processes of this machine left beside `dataset`, and put back what one was replacing.
+
+    request  what is left of the same one stays
+    """
     for folder, replaced in _abandoned(dataset.absolute().parent, dataset.name):
         if replaced and not dataset.exists():
             os.rename(folder, dataset)
-        else:
+        elif replaced or request is None or _request_of(folder) != request:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _taken_over(dataset: Path, partial: Path, request: str) -> bool:
+    """Whether what an interrupted process left of this request is now at `partial`; of two takers one gets it."""
+    left = [folder for folder, old in _abandoned(dataset.absolute().parent, dataset.name) if not old]
+    mine = False
+    for folder in sorted((one for one in left if _request_of(one) == request), key=_age):
+        if mine:
+            shutil.rmtree(folder, ignore_errors=True)
+            continue
+        with contextlib.suppress(OSError):
+            os.rename(folder, partial)  # by its own name it stays what it is
+            mine = True
+    return mine
+
+
+def _age(folder: Path) -> int:
+    """Those changed last come first."""
+    try:
+        return -(folder / REQUEST).stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _abandoned(parent: Path, name: str) -> Iterator[tuple[Path, bool]]:
@@ -102,22 +145,46 @@ def _abandoned(parent: Path, name: str) -> Iterator[tuple[Path, bool]]:
     pattern = re.compile(re.escape(name) + r"\.partial-(\d+)(-old)?")
     for folder in sorted(parent.iterdir()) if parent.is_dir() else []:
         match = pattern.fullmatch(folder.name)
-        if match is not None and not _alive(int(match[1])) and _made_here(folder):
+        if match is None:
+            continue
+        host, began = _owner(folder)
+        if host in ("", socket.gethostname()) and not _alive(int(match[1]), began):
             yield folder, match[2] is not None
 
 
-def _made_here(folder: Path) -> bool:
-    owner = folder / OWNER
-    return not owner.exists() or owner.read_text() == socket.gethostname()
+def _sign(folder: Path, request: str | None) -> None:
+    """Say whose folder it is. Raises DiskFull."""
+    with disk_room(str(folder), 0):
+        (folder / OWNER).write_text(f"{socket.gethostname()}\n{psutil.Process().create_time()}\n")
+        if request is not None:
+            (folder / REQUEST).write_text(request)
 
 
-def _alive(pid: int) -> bool:
+def _owner(folder: Path) -> tuple[str, float]:
+    """Machine and time at which its process began; "" and 0 where that is not known."""
+    try:
+        host, *began = (folder / OWNER).read_text().splitlines() or [""]
+        return host, float(began[0]) if began else 0.0
+    except (OSError, ValueError):
+        return "", 0.0
+
+
+def _request_of(folder: Path) -> str | None:
+    try:
+        return (folder / REQUEST).read_text()
+    except (OSError, ValueError):
+        return None
+
+
+def _alive(pid: int, began: float = 0.0) -> bool:
+    """Whether a process runs under this number, and is the one that began then, where that is known."""
     if pid == os.getpid():
         return False  # this process makes one dataset at a time, so the folder is of an earlier one with this number
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        process = psutil.Process(pid)
+        same = not began or abs(process.create_time() - began) < SAME_SECONDS
+        return bool(same and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
         return False
-    except PermissionError:
+    except psutil.Error:
         return True
-    return True

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
 from pipeline.dataset import Note
-from pipeline.ingest.errors import FeatureRange, NonFiniteFeature
+from pipeline.ingest.errors import DamagedImage, FeatureRange, NonFiniteFeature
+from pipeline.ingest.images import ImageSource, look_at
+from pipeline.ingest.kept import Kept
 from pipeline.ingest.source import Source
 from tasks.rows import Csr, Dense, Rows
 from tasks.rows.base import Array
 
 SHOWN_ROWS, SHOWN_COLUMNS = 10, 5
+DECODERS = min(4, os.cpu_count() or 1)  # threads; decoding leaves the interpreter to others
 LARGEST = {  # of a stored value; in float32 its square must be finite too, norms and products need it
     "float32": float(np.sqrt(np.finfo(np.float32).max)),
     "float16": float(np.finfo(np.float16).max),
@@ -33,11 +38,30 @@ class Scan:
     bad_places: list[str] = field(default_factory=list)
     zero_rows: int = 0
     peak: float = 0.0  # the largest finite absolute value
+    damaged_rows: list[int] = field(default_factory=list)  # images that cannot be decoded
+    damaged_places: list[str] = field(default_factory=list)
+    longest_side: int = 0  # of an image that can, pixels
+
+
+def scan_once(source: Source, dtype: str, kept: Kept, name: str, tick: Callable[[int], None] | None = None) -> Scan:
+    """As `scan`; what an interrupted ingest has noted under this name is not looked for again."""
+    about = {"dtype": dtype, "shape": list(source.shape)}
+    noted = kept.load(name) or {}
+    if noted.get("about") == about and set(noted.get("found", ())) == set(Scan.__dataclass_fields__):
+        if tick:
+            tick(source.n_rows)
+        return Scan(**noted["found"])
+    found = scan(source, dtype, tick)
+    kept.save(name, {"about": about, "found": asdict(found)})
+    return found
 
 
 def scan(source: Source, dtype: str, tick: Callable[[int], None] | None = None) -> Scan:
     """Look at every value of a source. dtype: what it will be stored in. Raises FeatureRange at the first such row."""
     found = Scan()
+    if isinstance(source, ImageSource):
+        _look_at(source, found, tick)
+        return found
     for start, rows in source.slabs(None):
         peaks = row_peaks(rows)
         wrong = np.flatnonzero(~np.isfinite(peaks))
@@ -51,6 +75,19 @@ def scan(source: Source, dtype: str, tick: Callable[[int], None] | None = None) 
         if tick:
             tick(rows.n_rows)
     return found
+
+
+def _look_at(source: ImageSource, found: Scan, tick: Callable[[int], None] | None) -> None:
+    """Decode every image once."""
+    with ThreadPoolExecutor(DECODERS) as threads:
+        for start, images in source.slabs():
+            for row, seen in enumerate(look_at(images, threads), start):
+                found.longest_side = max(found.longest_side, seen.side)
+                if seen.wrong:
+                    found.damaged_rows.append(row)
+                    found.damaged_places.append(f"{source.place(row)}: {seen.wrong}")
+            if tick:
+                tick(images.n_rows)
 
 
 def row_peaks(rows: Rows) -> Array:
@@ -111,6 +148,16 @@ def refuse_non_finite(scans: list[Scan], hint: str = "leave such rows out with -
     raise NonFiniteFeature(what, "; ".join(places) + more, f"correct the source, or {hint}")
 
 
+def refuse_damaged(scans: list[Scan], n_images: int) -> None:
+    """Raise DamagedImage, naming the first files, when there are any."""
+    places = [place for found in scans for place in found.damaged_places]
+    if places:
+        more = f"; and {len(places) - SHOWN_ROWS:,} more" if len(places) > SHOWN_ROWS else ""
+        what = f"{len(places):,} of {n_images:,} images cannot be used"
+        hint = "leave them out with --on-corrupt drop-row, or mend them"
+        raise DamagedImage(what, "; ".join(places[:SHOWN_ROWS]) + more, hint)
+
+
 def notes_of(scans: list[Scan]) -> list[Note]:
     """What a scan has to say when nothing was refused."""
     dropped, zero = sum(len(found.bad_rows) for found in scans), sum(found.zero_rows for found in scans)
@@ -121,4 +168,8 @@ def notes_of(scans: list[Scan]) -> list[Note]:
         notes.append(Note("NonFiniteFeature", f"{dropped:,} rows were left out: {places}{more}", "warning"))
     if zero:
         notes.append(Note("ZeroRows", f"{zero:,} rows hold only zeros", "warning"))
+    if damaged := [place for found in scans for place in found.damaged_places]:
+        more = f"; and {len(damaged) - SHOWN_ROWS:,} more" if len(damaged) > SHOWN_ROWS else ""
+        text = f"images that were left out, {len(damaged):,}: {'; '.join(damaged[:SHOWN_ROWS])}{more}"
+        notes.append(Note("DamagedImage", text, "warning"))
     return notes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -26,6 +26,7 @@ class Source(ABC):
         self.name, self.shape, self.dtype = name, shape, dtype
         self.notes = list(notes)
         self.labels: Labels | None = None  # labels that came with the rows
+        self.placed: Callable[[int], str] | None = None  # tells the place of a row that was copied from elsewhere
 
     @property
     def n_rows(self) -> int:
@@ -56,7 +57,20 @@ class Source(ABC):
 
     def place(self, row: int) -> str:
         """Where row `row` stands, for messages."""
-        return f"{self.name}, row {row}"
+        return self.placed(row) if self.placed else f"{self.name}, row {row}"
+
+
+class Pieces:
+    """Which file each row stands in, for messages."""
+
+    def __init__(self, name: str, names: Sequence[str], lengths: Sequence[int]) -> None:
+        self.name, self.names = name, list(names)
+        self.offsets = np.cumsum([0, *lengths])
+
+    def place(self, row: int) -> str:
+        piece = int(np.searchsorted(self.offsets, row, side="right")) - 1
+        within = f" (row {row - self.offsets[piece]} of {self.names[piece]})" if len(self.names) > 1 else ""
+        return f"{self.name}, row {row}{within}"
 
 
 class DenseSource(Source):
@@ -65,11 +79,12 @@ class DenseSource(Source):
     body = "dense"
 
     def __init__(self, name: str, parts: Sequence[tuple[str, Array]], notes: Sequence[Note] = ()) -> None:
-        self.names = [part_name for part_name, _ in parts]
         self.parts = [matrix for _, matrix in parts]
-        self.offsets = np.cumsum([0, *(matrix.shape[0] for matrix in self.parts)])
+        pieces = Pieces(name, [part_name for part_name, _ in parts], [len(matrix) for matrix in self.parts])
+        self.offsets = pieces.offsets
         dtype = np.result_type(*(matrix.dtype for matrix in self.parts))
         super().__init__(name, (int(self.offsets[-1]), self.parts[0].shape[1]), dtype, notes)
+        self.placed = pieces.place
 
     @property
     def row_bytes(self) -> int:
@@ -90,22 +105,27 @@ class DenseSource(Source):
     def slab(self, start: int, stop: int, dtype: str | None = None) -> Rows:
         return Dense(self._gather(np.arange(start, stop), np.dtype(dtype or self.dtype)))
 
-    def place(self, row: int) -> str:
-        part = int(np.searchsorted(self.offsets, row, side="right")) - 1
-        within = f" (row {row - self.offsets[part]} of {self.names[part]})" if len(self.parts) > 1 else ""
-        return f"{self.name}, row {row}{within}"
-
 
 class CsrSource(Source):
-    """Sparse rows: data (nnz,), indices (nnz,), indptr (n_rows + 1,), in memory or memory-mapped."""
+    """Sparse rows: data (nnz,), indices (nnz,), indptr (n_rows + 1,), in memory or memory-mapped.
+
+    base  number of the first column in `indices`; rows that are taken count from 0
+    """
 
     body = "csr"
 
     def __init__(
-        self, name: str, data: Array, indices: Array, indptr: Array, n_features: int, notes: Sequence[Note] = ()
+        self,
+        name: str,
+        data: Array,
+        indices: Array,
+        indptr: Array,
+        n_features: int,
+        notes: Sequence[Note] = (),
+        base: int = 0,
     ) -> None:
         super().__init__(name, (indptr.size - 1, n_features), data.dtype, notes)
-        self.data, self.indices, self.indptr = data, indices, indptr
+        self.data, self.indices, self.indptr, self.base = data, indices, indptr, base
 
     @property
     def row_bytes(self) -> int:
@@ -113,26 +133,16 @@ class CsrSource(Source):
 
     def take(self, index: Array, dtype: str) -> Rows:
         rows = Csr(self.data, self.indices, self.indptr, self.n_features).take(index)
-        return Csr(np.asarray(rows.data, dtype), np.asarray(rows.indices, np.int32), rows.indptr, self.n_features)
+        return Csr(np.asarray(rows.data, dtype), self._columns(rows.indices), rows.indptr, self.n_features)
 
     def slab(self, start: int, stop: int, dtype: str | None = None) -> Rows:
         first, last = self.indptr[start], self.indptr[stop]
         indptr = np.asarray(self.indptr[start : stop + 1], np.int64) - first
         data = np.asarray(self.data[first:last], dtype)
-        return Csr(data, np.asarray(self.indices[first:last], np.int32), indptr, self.n_features)
+        return Csr(data, self._columns(self.indices[first:last]), indptr, self.n_features)
 
-
-def stack(pieces: Sequence[Rows]) -> Rows:
-    """Rows of one body, one below the other."""
-    if len(pieces) == 1:
-        return pieces[0]
-    if all(isinstance(piece, Dense) for piece in pieces):
-        return Dense(np.concatenate([piece.values for piece in pieces if isinstance(piece, Dense)]))
-    sparse = [piece for piece in pieces if isinstance(piece, Csr)]
-    lengths = np.concatenate([np.diff(piece.indptr) for piece in sparse])
-    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    data, indices = (np.concatenate([getattr(piece, name) for piece in sparse]) for name in ("data", "indices"))
-    return Csr(data, indices, indptr, sparse[0].n_features)
+    def _columns(self, indices: Array) -> Array:
+        return np.asarray(indices, np.int32) - np.int32(self.base) if self.base else np.asarray(indices, np.int32)
 
 
 def check_alike(sources: Sequence[Source]) -> None:

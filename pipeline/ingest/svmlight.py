@@ -11,7 +11,7 @@ import codecs
 import gzip
 import math
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,101 +19,120 @@ import numpy as np
 
 from pipeline.dataset import Note
 from pipeline.ingest.errors import ColumnMismatch, DamagedInput, FeatureShape, SvmlightIndexBase, SvmlightLine
-from pipeline.ingest.files import GZIP_START, first_bytes
+from pipeline.ingest.files import GZIP_START, first_bytes, stamp
 from pipeline.ingest.labels import Labels
 from pipeline.ingest.source import CsrSource
-from tasks.files import disk_room
-from tasks.rows.base import Array
+from pipeline.ingest.spool import Spool
+from pipeline.ingest.stream import Job
 
-FLUSH_ENTRIES = 2**20  # entries held before they go to disk
+FLUSH_ENTRIES = 2**20  # entries and rows held before they go to disk
 MAX_INDEX = 2**31 - 2
 FAR = 100  # a matrix this many times wider than its values could fill gets a warning
 
 
-class Spool:
-    """Sparse rows on their way from text to disk: values and columns in two files, row pointers in memory."""
+class Lines:
+    """Sparse rows on their way from text to disk: values and columns with their numbers as they stand in the text."""
 
-    def __init__(self, folder: Path, stem: str) -> None:
-        self.paths = (folder / f"{stem}-values.f64", folder / f"{stem}-columns.i32")
-        self.labels = array("q")
-        self.ends = array("q", [0])
-        self.lowest, self.highest = MAX_INDEX, -1
-        self._values, self._columns = array("d"), array("i")
-        for path in self.paths:
-            path.write_bytes(b"")
+    def __init__(self, paths: Sequence[Path], job: Job) -> None:
+        self.paths, self.job = paths, job
+        about = {"of": [stamp(path) for path in paths], "labelled": job.labelled}
+        kinds = {"values": np.float64, "columns": np.int32, "ends": np.int64, "labels": np.int64}
+        self.spool = Spool(job.folder, {name: np.dtype(kind) for name, kind in kinds.items()}, about)
+        known = {"file": 0, "line": 0, "entries": 0, "lowest": MAX_INDEX, "highest": -1}
+        self.state: dict[str, int] = known | self.spool.state
+        self._held: tuple[array[Any], ...] = (array("d"), array("i"), array("q"), array("q"))
 
     def __len__(self) -> int:
-        """Entries added."""
-        return self.ends[-1]
+        """Entries read."""
+        return self.state["entries"]
 
-    def add(self, label: int, columns: list[int], values: list[float]) -> None:
+    def read(self) -> None:
+        """All lines that an earlier attempt has not read already."""
+        with self.spool as spool:
+            if not spool.sizes["ends"]:
+                spool.append(0, ends=np.zeros(1, np.int64))
+            first = self.state["file"]
+            for number in range(first, len(self.paths) if not spool.whole else first):
+                self._read_file(self.paths[number], self.state["line"] if number == first else 0)
+                self.state |= {"file": number + 1, "line": 0}
+            self._flush()
+            if not spool.whole:
+                spool.mark(whole=True)
+
+    def _read_file(self, path: Path, done: int) -> None:
+        with _open_text(path) as file:
+            for number, line in _lines(file, path):
+                if number <= done:
+                    continue
+                row = parse_line(line, f"{path}, line {number}", self.job.labelled)
+                self.state["line"] = number
+                if row is not None:
+                    self._add(*row)
+
+    def _add(self, label: int, columns: list[int], values: list[float]) -> None:
+        state, (held_values, held_columns, ends, labels) = self.state, self._held
         if columns:
-            self.lowest, self.highest = min(self.lowest, columns[0]), max(self.highest, columns[-1])
-        self.labels.append(label)
-        self.ends.append(self.ends[-1] + len(columns))
-        self._columns.extend(columns)
-        self._values.extend(values)
-        if len(self._values) >= FLUSH_ENTRIES:
-            self.flush()
+            state["lowest"], state["highest"] = min(state["lowest"], columns[0]), max(state["highest"], columns[-1])
+        state["entries"] += len(columns)
+        labels.append(label)
+        ends.append(state["entries"])
+        held_columns.extend(columns)
+        held_values.extend(values)
+        if len(held_values) + len(labels) >= FLUSH_ENTRIES:
+            self._flush()
 
-    def flush(self) -> None:
-        held: tuple[array[Any], array[Any]] = (self._values, self._columns)
-        for path, part in zip(self.paths, held, strict=True):
-            with disk_room(str(path), len(part) * part.itemsize), open(path, "ab") as file:
-                part.tofile(file)
-            del part[:]
-
-    def arrays(self, base: int) -> tuple[Array, Array, Array]:
-        """data float64, indices int32 (from 0), indptr int64; memory-mapped."""
-        self.flush()
-        indptr = np.array(self.ends, np.int64)
-        if not indptr[-1]:
-            return np.empty(0, np.float64), np.empty(0, np.int32), indptr
-        data = np.memmap(self.paths[0], np.float64, mode="r")
-        indices = np.memmap(self.paths[1], np.int32, mode="r+")
-        for start in range(0, indices.size if base else 0, FLUSH_ENTRIES):
-            indices[start : start + FLUSH_ENTRIES] -= base
-        return data, indices, indptr
+    def _flush(self) -> None:
+        if not self._held[3]:
+            return
+        values, columns, ends, labels = (np.array(held) for held in self._held)
+        self.spool.append(labels.size, values=values, columns=columns, ends=ends, labels=labels)
+        for held in self._held:
+            del held[:]
+        self.spool.state = dict(self.state)
+        if self.spool.due():
+            self.spool.mark()
+        if self.job.tick:
+            self.job.tick(self.spool.rows, 0)
 
 
 def open_svmlight(
-    parts: Sequence[Sequence[Path]],
-    spool: Path,
-    index_base: int | None,
-    n_features: int | None,
-    labelled: Sequence[bool] | None = None,
+    parts: Sequence[Sequence[Path]], jobs: Sequence[Job], index_base: int | None, n_features: int | None
 ) -> list[CsrSource]:
     """One source for each part (train, validation, test: a list of files each), all with the same columns.
 
-    labelled  False for a part whose labels come from elsewhere: then any first word is taken for the label's place,
-              and lines may begin with the first column
-    Raises SvmlightLine with file and line, SvmlightIndexBase, ColumnMismatch, FeatureShape.
+    Of a part whose labels come from elsewhere any first word is taken for the label's place, and lines may begin with
+    the first column. Raises SvmlightLine with file and line, SvmlightIndexBase, ColumnMismatch, FeatureShape.
     """
-    own = labelled or [True] * len(parts)
-    spools = [_read_part(paths, Spool(spool, f"part{i}"), own[i]) for i, paths in enumerate(parts)]
-    lowest, highest = min(part.lowest for part in spools), max(part.highest for part in spools)
+    read = [Lines(paths, job) for paths, job in zip(parts, jobs, strict=True)]
+    for part in read:
+        part.read()
+    lowest, highest = min(part.state["lowest"] for part in read), max(part.state["highest"] for part in read)
     where = parts[0][0].name if sum(map(len, parts)) == 1 else f"{parts[0][0].name} and the other files"
-    for paths, part in zip(parts, spools, strict=True):
-        if not part.labels:
-            raise FeatureShape("there are no rows", str(paths[0]), HINT)
+    for part in read:
+        if not part.spool.rows:
+            raise FeatureShape("there are no rows", str(part.paths[0]), HINT)
     base, why = index_base_of(lowest, highest, index_base, n_features, where)
     width = max(1, highest + 1 - base)
     if n_features is not None and width > n_features:
         raise ColumnMismatch(f"column {highest} with {n_features} features and base {base}", where, "check both")
-    sources: list[CsrSource] = []
-    for paths, part in zip(parts, spools, strict=True):
-        name = paths[0].name if len(paths) == 1 else f"{paths[0].name} .. {paths[-1].name}"
-        notes = [Note("SvmlightIndexBase", f"{name}: columns count from {base} ({why})")]
-        source = CsrSource(name, *part.arrays(base), n_features or width, notes)
-        if own[len(sources)]:
-            source.labels = Labels(name, np.array(part.labels, np.int64))
-        else:
-            text = f"{name}: the labels in the file were not used, because others were given"
-            source.notes.append(Note("LabelsReplaced", text))
-        sources.append(source)
+    sources = [_source(part, base, n_features or width, why) for part in read]
     if n_features is None:
-        sources[0].notes += _far_column(width, sum(len(part) for part in spools), where)
+        sources[0].notes += _far_column(width, sum(len(part) for part in read), where)
     return sources
+
+
+def _source(part: Lines, base: int, n_features: int, why: str) -> CsrSource:
+    paths = part.paths
+    name = paths[0].name if len(paths) == 1 else f"{paths[0].name} .. {paths[-1].name}"
+    notes = [Note("SvmlightIndexBase", f"{name}: columns count from {base} ({why})")]
+    values, columns, ends, labels = (part.spool.column(column) for column in part.spool.columns)
+    source = CsrSource(name, values, columns, ends, n_features, notes, base)
+    if part.job.labelled:
+        source.labels = Labels(name, np.array(labels))
+    else:
+        text = f"{name}: the labels in the file were not used, because others were given"
+        source.notes.append(Note("LabelsReplaced", text))
+    return source
 
 
 def _far_column(width: int, entries: int, where: str) -> list[Note]:
@@ -137,16 +156,6 @@ def index_base_of(lowest: int, highest: int, stated: int | None, n_features: int
     seen = f"columns {lowest} to {highest} occur" if highest >= 0 else "no columns occur"
     what = f"whether columns count from 0 or 1 cannot be told: {seen}"
     raise SvmlightIndexBase(what, where, "state it: --index-base 1 (usual for libsvm files) or --index-base 0")
-
-
-def _read_part(paths: Iterable[Path], spool: Spool, labelled: bool) -> Spool:
-    for path in paths:
-        with _open_text(path) as file:
-            for number, line in _lines(file, path):
-                row = parse_line(line, f"{path}, line {number}", labelled)
-                if row is not None:
-                    spool.add(*row)
-    return spool
 
 
 def _open_text(path: Path) -> Any:

@@ -1,4 +1,4 @@
-"""Taxonomy files: parent/child TSV, nested JSON, a JSON list of nodes, or a JSON list of edges.
+"""Taxonomy files: parent/child TSV, WordNet's is_a lists, nested JSON, a JSON list of nodes, or a JSON list of edges.
 
     {"nodes": [{"id", "name", "parent": id or list of ids}, ...], "leaves": [node ids]}
     {"edges_child_parent": [[child, parent], ...], "names": {id: name}, "leaves": [node ids]}
@@ -9,7 +9,7 @@ All are read into the same list of nodes with their parents, in the order of the
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from pipeline.ingest.errors import TaxonomyFormat, TaxonomyMultiParent, TaxonomyUnknownClass
 from pipeline.ingest.files import PathLike, read_text, table_rows
 from pipeline.ingest.labels import normal
+from pipeline.ingest.wordnet import is_wordnet, spaced, words_beside
 
 EDGES = "edges_child_parent"
 HINT = (
@@ -35,6 +36,7 @@ class TaxonomyNodes:
     names    what people call it
     parents  places of its parents in this list, in the order of the file; none at a root
     leaves   place of the node of class 0, 1, ...; None where classes are found by id or name
+    wider    whether the file is of more than the classes: only these and what stands above them counts
     """
 
     source: str
@@ -42,6 +44,7 @@ class TaxonomyNodes:
     names: list[str] = field(default_factory=list)
     parents: list[list[int]] = field(default_factory=list)
     leaves: list[int] | None = None
+    wider: bool = False
 
     def add(self, key: str, name: str, parent: int = NO_PARENT) -> int:
         self.keys.append(normal(key))
@@ -53,6 +56,20 @@ class TaxonomyNodes:
         """Put a node under a parent, beside those that it has already."""
         if parent not in self.parents[child]:
             self.parents[child].append(parent)
+
+    def above(self, places: Iterable[int]) -> TaxonomyNodes:
+        """The nodes at `places` and all that stand above them, in the order of the file."""
+        kept, waiting = set[int](), list(places)
+        while waiting:
+            place = waiting.pop()
+            if place not in kept:
+                kept.add(place)
+                waiting += self.parents[place]
+        order = sorted(kept)
+        now = {place: i for i, place in enumerate(order)}
+        keys, names = [self.keys[place] for place in order], [self.names[place] for place in order]
+        parents = [[now[parent] for parent in self.parents[place]] for place in order]
+        return TaxonomyNodes(self.source, keys, names, parents)
 
 
 def read_taxonomy(taxonomy: PathLike | dict[str, Any]) -> TaxonomyNodes:
@@ -67,14 +84,20 @@ def read_taxonomy(taxonomy: PathLike | dict[str, Any]) -> TaxonomyNodes:
         raise TaxonomyFormat("there is no such file", str(path), "check the path")
     if path.suffix.lower() == ".json":
         return _from_json(read_text(path), path.name)
-    return _from_lines(table_rows(path), path.name)
+    lines = table_rows(path)
+    nodes = _from_lines(lines if path.suffix.lower() == ".csv" else spaced(lines), path.name)
+    if is_wordnet(path):
+        called = words_beside(path)
+        nodes.names = [called.get(key, key) for key in nodes.keys]
+        nodes.wider = True
+    return nodes
 
 
 # ---- parent and child --------------------------------------------------------------------------------------------
 
 
 def _from_lines(lines: Sequence[list[str]], source: str) -> TaxonomyNodes:
-    """A parent and a child a line, with a tab between (in .csv a comma); a header may say the order.
+    """A parent and a child a line, a tab between (in .csv a comma; or all with a space); a header may say the order.
 
     An empty parent declares a root.
     """

@@ -56,6 +56,11 @@ def taxonomy_and_notes(
     check_rule(several_parents)
     if not nodes.keys:
         raise TaxonomyFormat("there are no nodes", nodes.source, "list the parent of each class")
+    said: list[Note] = []
+    if nodes.wider:
+        whole, found = nodes, _places_of_classes(nodes, classes)
+        nodes = whole.above(place for listed in found for place in listed)
+        said = _not_above(whole, nodes)
     parents, depth = one_parent_each(nodes, several_parents)
     places = _places_of_classes(nodes, classes)
     tree = _Tree(nodes, parents, range(len(parents)))
@@ -69,7 +74,7 @@ def taxonomy_and_notes(
         notes = [parents_note(nodes, several_parents), *_left_out(tree)]
     order = _breadth_first(tree)
     _refuse_other_leaves(tree, leaves)
-    return _numbered(tree, order, leaves), notes
+    return _numbered(tree, order, leaves), [*said, *notes]
 
 
 class _Tree:
@@ -95,6 +100,13 @@ def _with_ancestors(parents: Sequence[int], places: Iterable[int]) -> set[int]:
             found.add(place)
             place = parents[place]
     return found
+
+
+def _not_above(whole: TaxonomyNodes, kept: TaxonomyNodes) -> list[Note]:
+    """What was read of a file that is of more than the classes."""
+    read, n_nodes = len(kept.keys), len(whole.keys)
+    text = f"{read:,} of {n_nodes:,} nodes of {whole.source} are a class or stand above one; the others were left out"
+    return [Note("NodesLeftOut", text)] if read < n_nodes else []
 
 
 def _left_out(tree: _Tree) -> list[Note]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pipeline.config import RunConfig
 from pipeline.report.certificates import certificate_table
 from pipeline.report.compression import compression_table
+from pipeline.report.image_features import image_table
 from pipeline.report.numbers import count, percent
 from pipeline.report.summary import Metrics, SmallTable, known
 from pipeline.report.sweeps import Repeats, code_repeats, compressions_of, repeats_of
@@ -16,14 +17,23 @@ Numbers = Mapping[str, Metrics]  # name -> plain numbers
 
 
 def small_tables(
-    config: RunConfig, models: Numbers, encodings: Numbers, retrievals: Numbers, row_bytes: Mapping[str, float]
+    config: RunConfig,
+    models: Numbers,
+    encodings: Numbers,
+    retrievals: Numbers,
+    row_bytes: Mapping[str, float],
+    measured: Numbers,
 ) -> list[SmallTable]:
-    """Those of a run's tables that have any line; row_bytes: name of rows -> bytes of one of them, where known."""
+    """Those of a run's tables that have any line.
+
+    row_bytes  name of rows -> bytes of one of them, where known; measured: how fast each encoding was
+    """
     codes = [_codes_line(group, encodings) for group in code_repeats(config)]
     found = [_retrieval_line(group, retrievals) for group in repeats_of(config)]
     tables = [
         certificate_table(models),
         compression_table(compressions_of(config), models, row_bytes),
+        image_table(encodings, measured),
         SmallTable(
             "Codes", ("codes", "seeds", "zeros in rows", "empty samples", "expected by chance", "bytes/row"), codes
         ),

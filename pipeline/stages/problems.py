@@ -14,6 +14,7 @@ from pipeline.config import (
     KMeansTree,
     Learner,
     MultiSvm,
+    NearestClassMean,
     OneVsRest,
     TaxonomyLearner,
     TraceNorm,
@@ -22,6 +23,7 @@ from pipeline.config import (
 )
 from pipeline.dataset import Dataset
 from pipeline.stage import Facts
+from tasks.class_means import sum_ranges
 from tasks.fit.class_ranges import RANGE_BYTES, ClassRange, class_ranges
 from tasks.fit.fit import FitResult
 from tasks.fit.linear import LinearScorer
@@ -89,7 +91,9 @@ SEPARABLE = ("squared-hinge", "hinge", "logistic")  # losses that learn every cl
 
 
 def ranges_of(learner: Learner, n_features: int, n_classes: int) -> list[ClassRange]:
-    """The ranges of classes that a learner is trained by; none for one that is trained as a whole."""
+    """The ranges of classes that a learner is trained and kept by; none for one whose model is held whole."""
+    if isinstance(learner, NearestClassMean):
+        return sum_ranges(n_features, n_classes) if class_ranges(n_features, n_classes)[1:] else []
     if not isinstance(learner, OneVsRest) or learner.loss not in SEPARABLE:
         return []
     ranges = class_ranges(n_features, n_classes)

@@ -284,6 +284,7 @@ def summary_of(config: RunConfig, work: Work, asked: Asked) -> RunSummary:
             encodings,
             numbers_by_name(retrieve_steps(config), work),
             row_bytes(rows, encodings, dataset.block_rows),
+            {name: work.inputs[step].measured for name, step in encode_steps(config).items()},
         ),
         compressions=compressions_of(config),
         class_order=class_order(dataset.taxonomy, dataset.n_classes),

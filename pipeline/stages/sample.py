@@ -37,10 +37,11 @@ class SampleStage(Stage):
 
     rows: str
     wanted: int
+    most: int  # patches of one image
 
     @classmethod
-    def of(cls, encoding: LocalEncoding) -> Self:
-        return cls(encoding.rows, encoding.sample)
+    def of(cls, encoding: LocalEncoding, facts: Facts) -> Self:
+        return cls(encoding.rows, encoding.sample, facts.rows[encoding.rows].row_floats)
 
     @property
     def name(self) -> str:
@@ -70,7 +71,7 @@ class SampleStage(Stage):
         folder.mkdir(parents=True, exist_ok=True)
         blocks, dataset = work.train_blocks(OWN_ROWS), work.dataset.path
         n_train = work.dataset.split_counts["train"]
-        each = max(FROM_EACH, -(-self.wanted // n_train))
+        each = max(1, min(FROM_EACH, self.most), -(-self.wanted // n_train))
         eligible = work.pool.map(count_eligible, blocks, dataset, name=f"count_{self.name}")
         parts = plan_sample(blocks, eligible, min(n_train, -(-self.wanted // each)), work.seed)
         shared = sift_of(work, self.rows), each, dataset, work.seed, str(folder)

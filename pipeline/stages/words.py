@@ -15,6 +15,7 @@ from pipeline.stage import CARD_BYTES, Estimate, Facts, Made, Stage, Work, encod
 from pipeline.stages.sample import NoDescriptors, sample_files, sample_step
 from pipeline.stages.train import MEGABYTE
 from tasks.digest import digest_arrays
+from tasks.errors import ParamError
 from tasks.features.descriptor_sample import Projection, SampleFile, first_descriptors, words_part
 from tasks.fit.checkpoint import keep, load_kept
 from tasks.quantize.kmeans import Codebooks, CodebookSums, train_codebooks
@@ -40,10 +41,10 @@ class WordsStage(Stage):
 
     @classmethod
     def of(cls, encoding: WordsEncoding) -> Self:
-        """Raises NoDescriptors for a sample smaller than the vocabulary."""
+        """Raises ParamError for a sample smaller than the vocabulary."""
         if encoding.sample < encoding.words:
-            what = f"a sample of {encoding.sample:,} descriptors for {encoding.words:,} words"
-            raise NoDescriptors(what, "", "a larger sample, or fewer words")
+            why = f"each of {encoding.words:,} words is the mean of some descriptors"
+            raise ParamError("sample", encoding.sample, f"at least {encoding.words}", why)
         return cls(encoding)
 
     @property

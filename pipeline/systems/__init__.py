@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +14,8 @@ from pipeline.config import (
     KMeansTree,
     LabelTree,
     MarszalekTree,
+    NearestClassMean,
+    Normalize,
     OneVsOne,
     OneVsRest,
     PcaEncoding,
@@ -24,22 +26,38 @@ from pipeline.config import (
     TraceNorm,
     Training,
 )
+from pipeline.errors import RowsUnfit
+from pipeline.image_encodings import (
+    BowEncoding,
+    FisherEncoding,
+    LlcEncoding,
+    LocalEncoding,
+    SiftEncoding,
+    WordsEncoding,
+)
 from pipeline.stage import Asked, Facts, Stage
 from pipeline.stages.additive import AdditiveStage
 from pipeline.stages.bengio import BengioStage, confused_alike
+from pipeline.stages.class_means import ClassMeansStage
 from pipeline.stages.codes import CodesStage
+from pipeline.stages.described import WordRowsStage
 from pipeline.stages.encode import PqStage
+from pipeline.stages.fisher import FisherStage
 from pipeline.stages.grow import GrowStage, grown_alike
 from pipeline.stages.hierarchy import HierarchyStage
 from pipeline.stages.hierarchy_nodes import twins_of_nodes
+from pipeline.stages.normalize import NormalizeStage
 from pipeline.stages.pairs import PairsStage, paired_alike
 from pipeline.stages.pca import PcaStage
 from pipeline.stages.predict import EvaluateStage, PredictStage
 from pipeline.stages.publish import PublishStage
 from pipeline.stages.retrieve import RetrieveStage
+from pipeline.stages.sample import SampleStage
+from pipeline.stages.sift import SiftStage
 from pipeline.stages.svm_setup import svm_setups
 from pipeline.stages.trace import TraceNormStage, alike
 from pipeline.stages.train import SgdStage
+from pipeline.stages.words import WordsStage
 from tasks.errors import LabelgroveError
 
 
@@ -52,10 +70,15 @@ def stages_of(config: RunConfig, facts: Facts, asked: Asked | None = None) -> li
     stages: list[Stage] = []
     for encoding in config.encode:
         with errors_of(f"encode {encoding.name}"):
+            refuse_body(encoding.takes, encoding.rows, facts)
+            if isinstance(encoding, LocalEncoding):
+                stages += learnt_before(encoding, facts, stages)
             stages.append(_encoding(encoding, facts))
     stages += svm_setups(config, facts)
     for learner in config.train:
         with errors_of(f"train {learner.name}"):
+            for rows in (learner.rows, learner.tested_on):
+                refuse_body("numbers", rows, facts)
             stages.append(_training(learner, config, facts))
     tested = facts.dataset.split_counts["test"] > 0
     if tested:
@@ -86,7 +109,35 @@ def _encoding(encoding: AnyEncoding, facts: Facts) -> Stage:
         return PcaStage.of(encoding, facts)
     if isinstance(encoding, AdditiveMap):
         return AdditiveStage.of(encoding, facts)
+    if isinstance(encoding, Normalize):
+        return NormalizeStage.of(encoding, facts)
+    if isinstance(encoding, SiftEncoding):
+        return SiftStage.of(encoding, facts)
+    if isinstance(encoding, BowEncoding | LlcEncoding):
+        return WordRowsStage.of(encoding, facts)
+    if isinstance(encoding, FisherEncoding):
+        return FisherStage.of(encoding, facts)
     return CodesStage.of(encoding, facts)
+
+
+def learnt_before(encoding: LocalEncoding, facts: Facts, known: Sequence[Stage]) -> list[Stage]:
+    """The steps that an encoding of descriptors learns from, but for those that others of the config have already."""
+    wanted: list[Stage] = [SampleStage.of(encoding, facts)]
+    if isinstance(encoding, WordsEncoding):
+        wanted.append(WordsStage.of(encoding))
+    names = {stage.name for stage in known}
+    return [stage for stage in wanted if stage.name not in names]
+
+
+def refuse_body(takes: str, rows: str, facts: Facts) -> None:
+    """Raises RowsUnfit when the rows are images and numbers are wanted, or the other way round."""
+    images = facts.rows[rows].body == "images"
+    if takes == "numbers" and images:
+        hint = "first an encoding of kind sift, then bow, llc or fisher of it, then this with rows = that one's name"
+        raise RowsUnfit("its rows are images, not numbers", rows, hint)
+    if takes == "images" and not images:
+        hint = "sift describes a dataset that was ingested from a folder of images"
+        raise RowsUnfit(f"its rows are {facts.rows[rows].body}, not images", rows, hint)
 
 
 def _training(learner: Training, config: RunConfig, facts: Facts) -> Stage:
@@ -97,6 +148,8 @@ def _training(learner: Training, config: RunConfig, facts: Facts) -> Stage:
         return GrowStage.of(learner, facts, chain, twins_of(learner, config, grown_alike))
     if isinstance(learner, TraceNorm):
         return TraceNormStage.of(learner, facts, chain, twins_of(learner, config, alike))
+    if isinstance(learner, NearestClassMean):
+        return ClassMeansStage.of(learner, facts, chain)
     if isinstance(learner, OneVsOne | DagSvm):
         return PairsStage.of(learner, facts, chain, twins_of_pairs(learner, config))
     if isinstance(learner, RelaxedHierarchy | SpectralTree | MarszalekTree):

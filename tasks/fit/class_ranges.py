@@ -26,7 +26,7 @@ from tasks.files import beside, disk_room
 from tasks.fit.average import ModelSum
 from tasks.fit.blocks import choose_step, make_partitions, sgd_partition
 from tasks.fit.checkpoint import FileCheckpoint, SparingCheckpoint, keep, load_kept
-from tasks.fit.fit import FitResult, Record, fit
+from tasks.fit.fit import Record, fit
 from tasks.fit.linear import LinearScorer
 from tasks.fit.problem import SgdProblem, StepTrial
 from tasks.fit.scorer import Parameters
@@ -178,20 +178,22 @@ def fit_range(part: ClassRange, common: RangeFit) -> RangeReport:
         return done
     blocks = [block for block in blocks_of(common.store) if block.start < common.n_train]
     result = fit(common.of_range(part), BlockOracle(blocks), checkpoint=SparingCheckpoint(place, SAVED_EVERY))
-    return _leave(place, part.index, result)
+    report = leave(place, part.index, result.parameters, result.history)
+    FileCheckpoint(place).path.unlink(missing_ok=True)
+    return report
 
 
-def _leave(place: Path, index: int, result: FitResult) -> RangeReport:
+def leave(place: Path, index: int, parameters: Parameters, history: list[Record]) -> RangeReport:
+    """Write what a range has come to, where `finished` and `parameters_of` find it. Raises DiskFull."""
     with disk_room(str(place), 0):
         place.mkdir(parents=True, exist_ok=True)
-    for name, values in result.parameters.items():
+    for name, values in parameters.items():
         spare = beside(place / f"{name}.npy")
         write_array(spare, values)
         os.replace(spare, place / f"{name}.npy")
-    report = RangeReport(index, _digest(result.parameters), result.history)
-    said = json.dumps({"digest": report.digest, "history": report.history, "names": sorted(result.parameters)})
+    report = RangeReport(index, _digest(parameters), history)
+    said = json.dumps({"digest": report.digest, "history": report.history, "names": sorted(parameters)})
     keep(place / DONE, {"said": np.array(said)})
-    FileCheckpoint(place).path.unlink(missing_ok=True)
     return report
 
 

@@ -22,6 +22,8 @@ from pipeline.config import (
     Learner,
     MarszalekTree,
     MultiSvm,
+    NearestClassMean,
+    Normalize,
     OneVsRest,
     PcaEncoding,
     PqEncoding,
@@ -43,6 +45,7 @@ from pipeline.config import (
     TreeSvm,
     Wta,
 )
+from pipeline.image_encodings import FisherEncoding, LlcEncoding, LocalEncoding, SiftEncoding, WordsEncoding
 
 SVM_KINDS = ("relaxed-hierarchy", "spectral-tree", "marszalek", "ovo", "dag-svm")
 
@@ -57,10 +60,16 @@ SECTIONS: tuple[tuple[str, tuple[type[Section], ...]], ...] = (
     ("`[[encode]]` of any kind", (Encoding,)),
     ("... `pq`", (PqEncoding,)),
     ("... `pca`", (PcaEncoding,)),
+    ("... `sift`", (SiftEncoding,)),
+    ("... `bow` `llc` `fisher`", (LocalEncoding,)),
+    ("... `bow` `llc`", (WordsEncoding,)),
+    ("... `llc`", (LlcEncoding,)),
+    ("... `fisher`", (FisherEncoding,)),
     ("... `wta` `dwta`", (CodesEncoding,)),
     ("... `wta`", (Wta,)),
     ("... `dwta`", (Dwta,)),
     ("... `chi2-map` `hi-map`", (AdditiveMap,)),
+    ("... `normalize`", (Normalize,)),
     ("`[[train]]` of any kind", (Learner,)),
     ("... learnt by SGD: `ovr` to `kmeans-tree`", (SgdLearner,)),
     ("... `ovr`", (OneVsRest,)),
@@ -74,6 +83,7 @@ SECTIONS: tuple[tuple[str, tuple[type[Section], ...]], ...] = (
     ("... `bengio-tree`", (BengioTree,)),
     ("... `kmeans-tree`", (KMeansTree,)),
     ("... `trace-norm`", (TraceNorm,)),
+    ("... `nearest-class-mean`", (NearestClassMean,)),
     (f"... {' '.join(map(repr_of, SVM_KINDS))}, `ovr` with a kernel", (SvmKeys,)),
     (f"... {' '.join(map(repr_of, SVM_KINDS))}", (SvmLearner,)),
     (f"... {' '.join(map(repr_of, SVM_KINDS[:3]))}", (SplitLearner,)),

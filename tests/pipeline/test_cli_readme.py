@@ -55,9 +55,15 @@ def tables() -> list[list[str]]:
 
 
 def test_the_config_is_twenty_lines_and_whole() -> None:
-    (text,) = blocks("toml")
+    (text,) = (text for text in blocks("toml") if "[data]" in text)
     assert text.count("\n") == 20
     RunConfig.model_validate_json(json_of(text))
+
+
+def test_the_sections_of_images_are_whole() -> None:
+    (text,) = (text for text in blocks("toml") if "sift" in text)
+    config = RunConfig.model_validate_json(json_of(f'name = "n"\n[data]\npath = "d"\n{text}'))
+    assert [encoding.kind for encoding in config.encode] == ["sift", "llc"]
 
 
 def json_of(toml: str) -> str:
@@ -77,8 +83,8 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     groups = "".join(f"flowers\tgroup {group}\n" for group in range(3))
     leaves = "".join(f"group {c // 4}\tflower {c}\n" for c in range(12))
     (folder / "taxonomy.tsv").write_text(groups + leaves)
-    (folder / "flowers.toml").write_text(blocks("toml")[0])
-    (script,) = (text for text in blocks("sh") if "labelgrove ingest" in text)
+    (folder / "flowers.toml").write_text(next(text for text in blocks("toml") if "[data]" in text))
+    (script,) = (text for text in blocks("sh") if "labelgrove ingest rows.npy" in text)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-ec", script],

@@ -21,7 +21,7 @@ def test_files_that_are_not_there(assert_refused):
     assert_refused(errors.TaxonomyFormat, "nothing.tsv", taxonomy="nothing.tsv")
     assert_refused(errors.SplitFormat, "nothing.npy", split="nothing.npy")
     Path("empty").mkdir()
-    assert_refused(errors.SourceMissing, "no .npy files", source="empty")
+    assert_refused(errors.SourceMissing, "no .npy, .parquet, .tar files", source="empty")
 
 
 def test_files_of_unknown_kinds(assert_refused):
@@ -29,7 +29,7 @@ def test_files_of_unknown_kinds(assert_refused):
     for option in ("source", "labels", "classes"):
         assert_refused(errors.UnknownInput, "'.doc'", **{option: "x.doc"})
     assert_refused(errors.SplitFormat, "'.doc'", split="x.doc")
-    assert_refused(errors.UnknownInput, "'parquet'", source=save("x.npy", X), fmt="parquet")
+    assert_refused(errors.UnknownInput, "'poem'", source=save("x.npy", X), fmt="poem")
     text("x.svm", "1 0:1\n")
     assert_refused(errors.UnknownInput, "several formats", source=["x.npy", "x.svm"])
 
@@ -66,7 +66,7 @@ def test_an_npz_with_a_flipped_bit(assert_refused):
 
 def test_an_npz_of_several_matrices(assert_refused):
     np.savez("x.npz", a=X, b=X)
-    assert_refused(errors.UnknownInput, "a, b", source="x.npz")
+    assert_refused(errors.UnknownInput, "'a', 'b'", source="x.npz")
     np.savez("y.npz", format=b"dia", data=X)
     assert_refused(errors.UnknownInput, "'dia'", source="y.npz")
 

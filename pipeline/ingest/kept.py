@@ -1,0 +1,78 @@
+"""What an ingest notes while it works, so that the same command continues it after a kill.
+
+In the folder that the dataset is made in: what each source was found to hold, which store was begun, and for every
+block that is written its digests. Each note is a small file that is there whole or not at all, written after what it is
+about; what it is about is compared with it before it counts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pipeline.dataset import COLUMNS
+from tasks import io
+from tasks.digest import digest_arrays
+from tasks.errors import ArtefactError
+from tasks.files import beside, disk_room
+
+FOLDER = "kept.partial"  # swept when the dataset is whole
+BLOCKS = "block-*.json"
+
+
+class Kept:
+    """The notes of one ingest."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / FOLDER
+        self.found = self.folder.is_dir()  # whether an earlier attempt has been here
+        with disk_room(str(self.folder), 0):
+            self.folder.mkdir(exist_ok=True)
+
+    def load(self, name: str) -> dict[str, Any] | None:
+        """A note, None when there is none that can be read."""
+        try:
+            values = json.loads((self.folder / f"{name}.json").read_text())
+        except (OSError, ValueError):
+            return None
+        return values if isinstance(values, dict) else None
+
+    def save(self, name: str, values: Mapping[str, Any]) -> None:
+        """Write a note. Raises DiskFull."""
+        path, text = self.folder / f"{name}.json", json.dumps(dict(values))
+        spare = beside(path)
+        with disk_room(str(path), len(text)):
+            spare.write_text(text)
+            os.replace(spare, path)
+
+    def n_blocks(self) -> int:
+        """Blocks that are noted as written."""
+        return sum(1 for _ in self.folder.glob(BLOCKS))
+
+    def forget_blocks(self) -> None:
+        """They are of another store."""
+        for path in self.folder.glob(BLOCKS):
+            path.unlink(missing_ok=True)
+
+    def written(self, dataset: str, block: io.Block) -> dict[str, str] | None:
+        """The digests of a block and its columns, when all that is noted is there, read again; None otherwise."""
+        noted = self.load(_block_name(block.index))
+        if noted is None or set(noted) != {io.FEATURES, *COLUMNS}:
+            return None
+        try:
+            there = {io.FEATURES: io.rows_digest(io.load_rows(block))}
+            for name in COLUMNS:
+                there[name] = digest_arrays(io.read_column(dataset, name, block.start, block.stop, cached=False))
+        except (ArtefactError, OSError, ValueError):
+            return None
+        return there if there == noted else None
+
+    def note_block(self, block: io.Block, digests: Mapping[str, str]) -> None:
+        self.save(_block_name(block.index), digests)
+
+
+def _block_name(index: int) -> str:
+    return f"block-{index:05d}"

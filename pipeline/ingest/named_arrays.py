@@ -1,0 +1,123 @@
+"""A source over files of named arrays: which array holds the rows, which the labels, and whether they are copied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pipeline.ingest.anndata import is_anndata, obs_places, open_obs, x_places
+from pipeline.ingest.candidates import ROWS_AT, labels_place, one_of
+from pipeline.ingest.containers import (
+    ARRAY,
+    Container,
+    CsrStream,
+    MatrixStream,
+    is_sparse,
+    label_places,
+    labels_of,
+    no_text,
+    normal_name,
+    place,
+    row_places,
+)
+from pipeline.ingest.errors import UnknownInput
+from pipeline.ingest.labels import Labels
+from pipeline.ingest.source import Source
+from pipeline.ingest.stream import Job, spooled
+
+Mapped = Callable[[Any, str], Source | None]
+
+
+def open_named(
+    paths: Sequence[Path], kind: Callable[[Path], Container], job: Job, mapped: Mapped | None = None
+) -> Source:
+    """A source over files of named arrays, one below the other; a single plain matrix may be mapped where it lies."""
+    if len(paths) == 1 and mapped is not None:
+        with kind(paths[0]) as container:
+            name = rows_at(container, job.rows_at)
+            direct = mapped(container, name) if container.kind(name) == ARRAY else None
+            if direct is not None:
+                direct.labels = _labels(container, job, direct.n_rows)
+                return direct
+    return spooled([_stream(partial(kind, path), job) for path in paths], job)
+
+
+def _stream(opener: Callable[[], Container], job: Job) -> LabelledMatrix | LabelledCsr:
+    with opener() as container:
+        name = rows_at(container, job.rows_at)
+        sparse = is_sparse(container, name)
+    stream = (LabelledCsr if sparse else LabelledMatrix)(opener, name, job)
+    stream.check_labels()
+    return stream
+
+
+class _Labelled:
+    """Labels of a stream, read when its rows are there; whether they can be is known before."""
+
+    opener: Callable[[], Container]
+    job: Job
+    n_rows: int
+
+    def check_labels(self) -> None:
+        with self.opener() as container:
+            _labels_at(container, self.job, self.n_rows)
+
+    def labels(self) -> Labels | None:
+        with self.opener() as container:
+            return _labels(container, self.job, self.n_rows)
+
+
+class LabelledMatrix(_Labelled, MatrixStream):
+    """A matrix with its labels."""
+
+
+class LabelledCsr(_Labelled, CsrStream):
+    """A sparse matrix with its labels."""
+
+
+def rows_at(container: Container, asked: str | None) -> str:
+    """The array or sparse group of the rows."""
+    where = str(container.path)
+    if is_anndata(container):
+        return x_places(container, asked)
+    if asked is not None:
+        name = normal_name(asked)
+        if container.kind(name) == ARRAY:
+            no_text(container.array(name))
+            return name
+        if is_sparse(container, name):
+            return name
+    found = one_of(row_places(container), asked, "rows", ROWS_AT, where).strip("/")
+    if container.kind(found) == ARRAY:
+        no_text(container.array(found))
+    return found
+
+
+def _labels_at(container: Container, job: Job, n_rows: int) -> str | None:
+    if not job.wants_labels:
+        return None
+    where = str(container.path)
+    if is_anndata(container):
+        return labels_place(obs_places(container), None if job.labels_at is None else open_obs(job.labels_at), where)
+    if job.labels_at is not None and container.kind(normal_name(job.labels_at)):
+        return normal_name(job.labels_at)
+    return labels_place(label_places(container, n_rows), job.labels_at, where)
+
+
+def _labels(container: Container, job: Job, n_rows: int) -> Labels | None:
+    name = _labels_at(container, job, n_rows)
+    return None if name is None else labels_of(container, name)
+
+
+def named_labels(container: Container, asked: str | None) -> Labels:
+    """Labels of a file that is given for its labels alone."""
+    where = str(container.path)
+    if is_anndata(container):
+        name = labels_place(obs_places(container), None if asked is None else open_obs(asked), where)
+    else:
+        name = None if asked is None else normal_name(asked)
+    if name is None or not container.kind(name):
+        raise UnknownInput(f"{asked!r} is no place of labels here", place(container, ""), "name it: FILE:NAME")
+    return labels_of(container, name)
