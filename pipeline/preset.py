@@ -8,10 +8,12 @@ import os
 from importlib.resources import files
 from pathlib import Path
 from string import Template
+from typing import Any
 
 from pipeline.dataset import Dataset
 from pipeline.stages.problems import class_counts
 from tasks.errors import UsageError
+from tasks.features.sift import SiftParams
 from tasks.files import disk_room
 from tasks.io import longest_side_of
 
@@ -32,7 +34,8 @@ PRESETS = {
 CODES = ("codes", "retrieval")  # presets that need two features to compare
 DENSE = ("compression",)  # presets whose encoding is of dense rows
 IMAGES = ("images",)  # presets of images
-WORDS, LARGE_SIDE = 1000, 128  # of a vocabulary; pixels from which on an image is cut into 4 x 4 cells, too
+WORDS, PATCHES_A_WORD = 1000, 20  # of a vocabulary at most; patches of training images for each at least
+LEAST_SIDE, LARGE_SIDE = 24, 128  # pixels: of the larger patch; from which on an image is cut into 4 x 4 cells, too
 DRAWS = [0, 1, 2, 3, 4]  # of a part of the classes
 PQ_WIDTH = 16  # features for a byte at most
 TOP = 20  # classes that a row's predictions name
@@ -98,10 +101,8 @@ def filled(name: str, dataset: Dataset, run_name: str, path: str) -> str:
     counts = counts_of_classes(dataset) if name == "relaxed-classes" else [dataset.n_classes]
     drawn = [(counts[:-1], DRAWS), (counts[-1:], DRAWS[:1])]  # all classes are the same however often they are drawn
     sections = Template(text_of("relaxed-draws.toml"))
-    large = dataset.body == "images" and longest_side_of(dataset.rows_store) >= LARGE_SIDE
     blanks = {
-        "words": WORDS,
-        "pyramid": [1, 2, 4] if large else [1, 2],
+        **image_blanks(dataset),
         "kernel": kernel,
         "drawn": "\n".join(sections.substitute(counts=some, draws=draws) for some, draws in drawn if some),
         "pairs": Template(pairs).substitute(kernel=kernel if name == "relaxed-kernel" else "linear"),
@@ -119,6 +120,14 @@ def filled(name: str, dataset: Dataset, run_name: str, path: str) -> str:
         "bits": [bits + step for step in BITS_AROUND if 1 <= bits + step <= 26],
     }
     return Template(text_of(f"{name}.toml")).substitute(blanks)
+
+
+def image_blanks(dataset: Dataset) -> dict[str, Any]:
+    """Words and pyramid for images of that size, and for so many of them."""
+    side = longest_side_of(dataset.rows_store) if dataset.body == "images" else 0
+    patches = SiftParams(max_side=max(LEAST_SIDE, min(side, SiftParams().max_side))).most_patches()
+    words = min(WORDS, max(2, dataset.split_counts["train"] * patches // PATCHES_A_WORD))
+    return {"words": words, "pyramid": [1, 2, 4] if side >= LARGE_SIDE else [1, 2]}
 
 
 def counts_of_classes(dataset: Dataset) -> list[int]:

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from tasks.io import Block, read_rows
-from tasks.rows import Csr, Dense, OneHot, PqCodes, Rows
+from tasks.rows import Dense, OneHot, PqCodes, Rows
 from tasks.rows.base import Array
+from tasks.rows.stack import stacked
 
 
 def gather(blocks: list[Block], block: Array, offset: Array) -> Rows:
@@ -28,7 +29,7 @@ def gather(blocks: list[Block], block: Array, offset: Array) -> Rows:
     if isinstance(nothing, OneHot):
         codes = (part.codes for part in parts if isinstance(part, OneHot))
         return OneHot(_filled(nothing.codes, block.size, codes), nothing.n_codes)
-    return _stacked([nothing, *parts])
+    return stacked([nothing, *parts])
 
 
 def _filled(like: Array, n_rows: int, parts: Iterator[Array]) -> Array:
@@ -38,16 +39,3 @@ def _filled(like: Array, n_rows: int, parts: Iterator[Array]) -> Array:
         values[at : at + len(part)] = part
         at += len(part)
     return values
-
-
-def _stacked(parts: list[Rows]) -> Csr:
-    sparse = [part for part in parts if isinstance(part, Csr)]
-    if len(sparse) < len(parts):
-        raise TypeError(f"rows of body {parts[0].body} cannot be gathered")
-    lengths = np.concatenate([np.diff(part.indptr) for part in sparse])
-    return Csr(
-        np.concatenate([part.data for part in sparse]),
-        np.concatenate([part.indices for part in sparse]),
-        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        parts[0].n_features,
-    )

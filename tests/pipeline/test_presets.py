@@ -9,12 +9,15 @@ import pytest
 
 from pipeline.config import CodesEncoding, load_config
 from pipeline.dataset import Dataset
-from pipeline.preset import PRESETS, counts_of_classes, filled, plain_name
+from pipeline.image_encodings import LlcEncoding
+from pipeline.preset import IMAGES, PRESETS, counts_of_classes, filled, plain_name
 from pipeline.report.relaxed_members import Member
+from tests.image_files import image_folder
 from tests.pipeline.cli_caller import assert_refused, gaussian, labelgrove, succeeds, write_source
 
 TREE = "r\ta\nr\tb\na\tc0\na\tc1\na\tc2\nb\tc3\nb\tc4\nb\tc5\n"
 SERIAL = ("--scheduler", "serial")
+OF_NUMBERS = [name for name in PRESETS if name not in IMAGES]
 
 
 @pytest.fixture
@@ -84,7 +87,7 @@ def test_one_command_compares_trees_at_equal_root_ambiguity(place: Path, monkeyp
     assert (folder / "report-figures" / "trees-speedup.csv").read_text().count("kmeans-beam") == 4
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", OF_NUMBERS)
 def test_every_preset_is_planned_for_any_dataset(place: Path, name: str) -> None:
     said = succeeds("run", name, "--data", "some data.zarr", "--dry-run", *SERIAL)
     assert "train_" in said.out or "retrieve_" in said.out
@@ -143,7 +146,7 @@ def test_two_classes_are_learnt_without_draws(tmp_path: Path) -> None:
     assert (text.count("[[train]]"), text.count("classes = [2], draw = [0]")) == (4, 4)
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", OF_NUMBERS)
 def test_presets_fit_narrow_rows_and_data_without_test_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -156,6 +159,36 @@ def test_presets_fit_narrow_rows_and_data_without_test_rows(
     assert all(encoding.window == 3 for encoding in run.encode if isinstance(encoding, CodesEncoding))
     assert all(retrieval.queries == "validation" for retrieval in run.retrieve)
     assert run.encode or run.train
+
+
+@pytest.mark.parametrize(("side", "pyramid"), [(40, [1, 2]), (150, [1, 2, 4])])
+def test_features_of_images_are_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, side: int, pyramid: list[int]
+) -> None:
+    image_folder(tmp_path / "pictures", 3, 8, side)
+    monkeypatch.chdir(tmp_path)
+    succeeds("ingest", "pictures", "p.zarr")
+    said = succeeds("run", "images", "--data", "p.zarr", "--dry-run", *SERIAL)
+    assert {f"train_{learner}-{rows}" for learner in ("ncm", "ovr") for rows in ("bow", "llc", "fisher")} <= {
+        word for line in said.out.splitlines() for word in line.split()
+    }
+    made = {encoding.name: encoding for encoding in load_config(tmp_path / "images-p.toml").run.encode}
+    llc = made["llc"]
+    assert isinstance(llc, LlcEncoding)
+    assert list(llc.pyramid) == pyramid
+    if side == 40:  # so few small images have not a thousand words
+        assert 2 <= llc.words < 100
+        said = succeeds("run", "images", "--data", "p.zarr", *SERIAL)
+        assert "descriptors/image" in said.out
+
+
+def test_presets_are_of_images_or_of_numbers(place: Path) -> None:
+    image_folder(place / "pictures", 2, 3)
+    succeeds("ingest", place / "pictures", place / "p.zarr")
+    by = ("run", "images", "--data", "some data.zarr", *SERIAL)
+    assert_refused(place, 2, "UsageError", "preset images is of images", by=by)
+    by = ("run", "trees", "--data", "p.zarr", *SERIAL)
+    assert_refused(place, 2, "UsageError", "preset trees is of rows of numbers", by=by)
 
 
 def test_presets_of_codes_want_two_features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
