@@ -87,6 +87,7 @@ class ArchiveStream:
         self.notes: list[Note] = []
         self.counts: Counter[str] = Counter()
         self._found: list[Any] = []
+        self._header, self._length = b"", 0  # of the vector before: all are alike, and parsing takes long
         self.n_features, self.dtype = (0, np.dtype(np.float32)) if like is None else (like.n_features, like.dtype)
         self.rows_at, self.labels_at = ("", None) if like is None else (like.rows_at, like.labels_at)
         if like is None:
@@ -213,7 +214,10 @@ class ArchiveStream:
         if 2 * member.size > self.job.max_bytes:
             what = f"a vector of {member.size:,} bytes; the limit is {self.job.max_bytes:,} for two"
             raise DeclaredTooLarge(what, where, "raise --max-bytes")
-        file = io.BytesIO(_content(archive, member, where))
+        content = _content(archive, member, where)
+        if self._header and len(content) == self._length and content.startswith(self._header):
+            return np.frombuffer(content, self.dtype, offset=len(self._header))  # as the one before it
+        file = io.BytesIO(content)
         shape, _, dtype = read_header(file, where)
         check_dtype(dtype, where)
         size = declared_bytes(shape, dtype)
@@ -223,7 +227,9 @@ class ArchiveStream:
         if len(shape) not in (1, 2) or (len(shape) == 2 and shape[0] != 1) or not size:
             raise FeatureShape(f"the array has shape {shape}", where, "a vector, one row of values, is expected")
         self._check_alike(shape[-1], dtype, where, first)
-        return np.frombuffer(file.getbuffer(), dtype, offset=file.tell()).astype(dtype.newbyteorder("="))
+        if dtype.isnative and self.n_features:
+            self._header, self._length = content[: file.tell()], len(content)
+        return np.frombuffer(content, dtype, offset=file.tell()).astype(dtype.newbyteorder("="))
 
     def _check_alike(self, width: int, dtype: np.dtype, where: str, first: bool) -> None:
         if not self.n_features:
@@ -307,10 +313,10 @@ def _members(archive: Any, path: Path) -> Iterator[tarfile.TarInfo]:
             raise DamagedInput("there is more after its end mark", str(path), hint)
 
 
-def _content(archive: tarfile.TarFile, member: tarfile.TarInfo, where: str) -> bytes:
-    file = archive.extractfile(member)
-    assert file is not None
-    found = bytearray()
+def _content(archive: Any, member: tarfile.TarInfo, where: str) -> bytes:
+    file, found = archive.fileobj, bytearray()
+    if file.tell() != member.offset_data:
+        file.seek(member.offset_data)
     while len(found) < member.size:
         piece = file.read(min(PIECE, member.size - len(found)))
         if not piece:

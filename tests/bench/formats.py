@@ -2,10 +2,10 @@
 
     python -m tests.bench.formats [MB] [--folder FOLDER]
 
-For each format x {dense, CSR where it exists}: MB/s of the matrix from the call of `ingest` to the dataset on the disk, the
-peak of anonymous memory (RssAnon, sampled; pages of mapped files are the system's cache, and come and go) above that of an
-idle process, and whether the dataset's digest is that of the same matrix from .npy or .npz. Each ingest is a process of its
-own. Exit 1 when a digest differs.
+For each format x {dense, CSR where it exists}: MB/s of the matrix from the call of `ingest` to the dataset on the disk,
+the peak of anonymous memory (RssAnon, sampled; pages of mapped files are the system's cache, and come and go) above
+that of an idle process, and whether the dataset's digest is that of the same matrix from .npy or .npz. Each ingest is a
+process of its own. Exit 1 when a digest differs.
 """
 
 from __future__ import annotations

@@ -93,17 +93,24 @@ def hdf5(folder: Path, x: Array, y: Array) -> Made:
 
 
 def hdf5_chunks(folder: Path, x: Array, y: Array) -> Made:
+    chunks = (min(CHUNK_ROWS, len(x)), columns_of(x))
     with h5py.File(folder / "x.h5", "w") as file:
-        file.create_dataset(
-            "a/rows", data=x, chunks=(min(CHUNK_ROWS, len(x)), 3), compression="gzip", compression_opts=1
-        )
+        file.create_dataset("a/rows", data=x, chunks=chunks, compression="gzip", compression_opts=1)
         file["a/labels"] = y
     return folder / "x.h5", {}
 
 
-def zarr_of(zarr_format: int, **options: Any) -> Writer:
+def columns_of(x: Array) -> int:
+    """Of a chunk: 3 of 7, so that the last chunk is a narrower one."""
+    return 1 + 2 * x.shape[1] // 7
+
+
+def zarr_of(zarr_format: int, shards: bool = False) -> Writer:
     def write(folder: Path, x: Array, _y: Array) -> Made:
-        array = zarr.create_array(folder / "x.zarr", shape=x.shape, dtype=x.dtype, zarr_format=zarr_format, **options)
+        chunks = (CHUNK_ROWS, columns_of(x))
+        of = {"shards": (2 * chunks[0], 3 * chunks[1])} if shards else {}
+        made = {"shape": x.shape, "dtype": x.dtype, "zarr_format": zarr_format, "chunks": chunks, **of}
+        array = zarr.create_array(folder / "x.zarr", **made)
         array[:] = x
         return folder / "x.zarr", {}
 
@@ -182,9 +189,9 @@ DENSE: dict[str, Writer] = {
     "parquet shards": parquet_shards,
     "hdf5 contiguous": hdf5,
     "hdf5 chunks": hdf5_chunks,
-    "zarr v2": zarr_of(2, chunks=(CHUNK_ROWS, 3)),
-    "zarr v3": zarr_of(3, chunks=(CHUNK_ROWS, 3)),
-    "zarr v3 shards": zarr_of(3, chunks=(CHUNK_ROWS // 2, 4), shards=(CHUNK_ROWS, 8)),
+    "zarr v2": zarr_of(2),
+    "zarr v3": zarr_of(3),
+    "zarr v3 shards": zarr_of(3, shards=True),
     "h5ad": h5ad,
     "anndata zarr v2": anndata_zarr(2),
     "anndata zarr v3": anndata_zarr(3),
