@@ -1,4 +1,4 @@
-"""Blocks of rows in zarr stores: the only module of `tasks` that knows zarr.
+"""Blocks of rows in zarr stores.
 
 A rows store is one of
   dense   a zarr array (n_rows, n_features) float32 or float16, chunk = one block of rows x all features
@@ -22,12 +22,9 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, cast
 
-import numcodecs.blosc
 import numpy as np
-import zarr
-from zarr.codecs import BloscCodec, Crc32cCodec
 
-from tasks.cache import ROWS, SMALL, ByteCache
+from tasks.cache import ROWS, SMALL
 from tasks.digest import digest_arrays
 from tasks.errors import ParamError
 from tasks.files import disk_room, swap_in, version_of
@@ -39,59 +36,25 @@ from tasks.stores import DamagedChunk as DamagedChunk
 from tasks.stores import MissingChunk as MissingChunk
 from tasks.stores import StoreFacts as StoreFacts
 from tasks.stores import StoreMetadata as StoreMetadata
+from tasks.zarr_nodes import MAX_CHUNK_BYTES as MAX_CHUNK_BYTES
+from tasks.zarr_nodes import check_block_rows, create_array, is_array, open_node
+from tasks.zarr_nodes import configure_worker as configure_worker
+from tasks.zarr_nodes import create_group as create_group
+from tasks.zarr_nodes import ensure_group as ensure_group
+from tasks.zarr_nodes import read_attrs as read_attrs
+from tasks.zarr_nodes import write_attrs as write_attrs
 
 FEATURES, LABELS, SPLIT, ROW_ID = "X", "y", "split", "row_id"
 PARTS = {"csr": ("data", "indices", "indptr"), "images": ("data", "offsets")}  # of a block; where rows begin comes last
-MAX_CHUNK_BYTES = 2**31 - 2**16  # blosc refuses larger buffers
-OPEN_BYTES = 4096  # opened arrays and groups kept, each counted as one byte
-_OPEN = ByteCache(OPEN_BYTES)
-
-
-def configure_worker() -> None:
-    """Zarr and blosc as they should be where each process runs one task at a time."""
-    zarr.config.set({"async.concurrency": 4, "threading.max_workers": 2})
-    numcodecs.blosc.use_threads = False
 
 
 # ---- opening -----------------------------------------------------------------------------------------------------
 
 
-def _open(path: str) -> Any:
-    """The zarr array or group at `path`, opened once per process while its zarr.json stays the same."""
-    try:
-        version = version_of(os.path.join(path, "zarr.json"))
-        return _OPEN.fetch(path, version, lambda: _open_node(path), lambda _: 1)
-    except (FileNotFoundError, NotADirectoryError):
-        raise StoreMetadata("there is no store of rows or labels", path, "was the step that makes it run?") from None
-    except OSError:
-        raise
-    except Exception as error:
-        raise StoreMetadata(f"its metadata cannot be read ({error})", path, "make it again") from error
-
-
-def _open_node(path: str) -> Any:
-    node = zarr.open(path, mode="r+", zarr_format=3)
-    if not isinstance(node, zarr.Array):
-        return node
-    if min(node.chunks) < 1:
-        raise ValueError(f"chunks of shape {node.chunks}")
-    return node.with_config({"write_empty_chunks": True})
-
-
-def read_attrs(path: str) -> dict[str, Any]:
-    """The attributes of the array or group at `path`."""
-    return dict(_open(path).attrs)
-
-
-def write_attrs(path: str, attrs: dict[str, Any]) -> None:
-    """Put `attrs` (plain JSON values) beside those that the array or group at `path` has."""
-    _open(path).attrs.update(attrs)
-
-
 def facts_of(store: str) -> StoreFacts:
     """Body and sizes of a rows store."""
-    node = _open(store)
-    if isinstance(node, zarr.Array):
+    node = open_node(store)
+    if is_array(node):
         n_rows, n_features = node.shape
         return StoreFacts("dense", n_rows, n_features, node.chunks[0], str(node.dtype))
     kind = node.attrs.get("labelgrove")
@@ -100,10 +63,10 @@ def facts_of(store: str) -> StoreFacts:
         widest = max((stop - start for start, stop in pairwise(offsets)), default=1)
         return StoreFacts(kind, shape[0], shape[1], widest, node.attrs["dtype"])
     if kind == "pq":
-        codes, books = _open(f"{store}/codes"), _open(f"{store}/codebooks")
+        codes, books = open_node(f"{store}/codes"), open_node(f"{store}/codebooks")
         return StoreFacts("pq", codes.shape[0], books.shape[0] * books.shape[2], codes.chunks[0], "uint8")
     if kind == "onehot":
-        codes = _open(f"{store}/codes")
+        codes = open_node(f"{store}/codes")
         return StoreFacts(
             "onehot", codes.shape[0], codes.shape[1] * n_codes_of(store), codes.chunks[0], str(codes.dtype)
         )
@@ -120,14 +83,14 @@ def n_codes_of(store: str) -> int:
 
 def nonzeros_of(store: str) -> list[int]:
     """Stored values of each block of a CSR store, bytes of one of images; read from metadata alone."""
-    return [int(_open(f"{_part_path(block)}/data").shape[0]) for block in blocks_of(store)]
+    return [int(open_node(f"{_part_path(block)}/data").shape[0]) for block in blocks_of(store)]
 
 
 def blocks_of(store: str) -> list[Block]:
     """All blocks of a rows store, in order."""
     facts = facts_of(store)
     if facts.body in PARTS:
-        offsets = _open(store).attrs["offsets"]
+        offsets = open_node(store).attrs["offsets"]
     else:
         offsets = [*range(0, facts.n_rows, facts.block_rows), facts.n_rows]
     return [Block(store, i, start, stop) for i, (start, stop) in enumerate(pairwise(offsets))]
@@ -140,7 +103,7 @@ def create_dense(path: str, n_rows: int, n_features: int, block_rows: int, dtype
     """An empty dense store in place of whatever stood at `path`; returns its blocks."""
     if dtype not in ("float32", "float16"):
         raise ParamError("dtype", dtype, "float32 or float16", "dense rows are stored so")
-    _create_array(path, (n_rows, n_features), (block_rows, n_features), dtype, packed=dtype == "float32")
+    create_array(path, (n_rows, n_features), (block_rows, n_features), dtype, packed=dtype == "float32")
     return blocks_of(path)
 
 
@@ -165,7 +128,7 @@ def longest_side_of(store: str) -> int:
 def _create_parted(
     path: str, body: str, shape: tuple[int, int], block_rows: int, dtype: str, more: Mapping[str, Any] | None = None
 ) -> list[Block]:
-    _check_block_rows(block_rows)
+    check_block_rows(block_rows)
     offsets = [*range(0, shape[0], block_rows), shape[0]]
     facts = {"labelgrove": body, "shape": list(shape), "offsets": offsets, "dtype": dtype}
     create_group(path, facts | dict(more or {}))
@@ -181,10 +144,10 @@ def create_codes(path: str, n_rows: int, n_subquantizers: int, block_rows: int, 
         accepted = f"({n_subquantizers}, 1 to 256, width)"
         raise ParamError("codebooks.shape", codebooks.shape, accepted, "a code is one byte that names a centroid")
     create_group(path, {"labelgrove": "pq"})
-    books = _create_array(f"{path}/codebooks", codebooks.shape, codebooks.shape, "float32", packed=True)
+    books = create_array(f"{path}/codebooks", codebooks.shape, codebooks.shape, "float32", packed=True)
     with disk_room(path, codebooks.nbytes):
         books[...] = codebooks.astype(np.float32)
-    _create_array(f"{path}/codes", (n_rows, n_subquantizers), (block_rows, n_subquantizers), "uint8", packed=False)
+    create_array(f"{path}/codes", (n_rows, n_subquantizers), (block_rows, n_subquantizers), "uint8", packed=False)
     return blocks_of(path)
 
 
@@ -196,50 +159,13 @@ def create_onehot(path: str, n_rows: int, n_hashes: int, block_rows: int, dtype:
     """
     count_features(n_hashes, n_codes)
     create_group(path, {"labelgrove": "onehot", "n_codes": n_codes})
-    _create_array(f"{path}/codes", (n_rows, n_hashes), (block_rows, n_hashes), dtype, packed=False)
+    create_array(f"{path}/codes", (n_rows, n_hashes), (block_rows, n_hashes), dtype, packed=False)
     return blocks_of(path)
-
-
-def create_group(path: str, attrs: dict[str, Any]) -> None:
-    """An empty group in place of whatever stood at `path`."""
-    with disk_room(path, 0):
-        zarr.open_group(path, mode="w", zarr_format=3, attributes=attrs)
-
-
-def ensure_group(path: str) -> None:
-    """A group at `path`, an empty one unless it is there; files and folders that stand there stay."""
-    with disk_room(path, 0):
-        zarr.open_group(path, mode="a", zarr_format=3)
 
 
 def create_column(dataset: str, name: str, n_rows: int, block_rows: int, dtype: str) -> None:
     """An empty column (n_rows,) of a dataset, chunked by block."""
-    _create_array(f"{dataset}/{name}", (n_rows,), (block_rows,), dtype, packed=True)
-
-
-def _check_block_rows(block_rows: int) -> None:
-    if block_rows < 1:
-        raise ParamError("block_rows", block_rows, "at least 1", "a block is a run of rows")
-
-
-def _create_array(path: str, shape: Sequence[int], chunks: Sequence[int], dtype: str, *, packed: bool) -> Any:
-    _check_block_rows(chunks[0])
-    nbytes = int(np.prod(chunks, dtype=object)) * np.dtype(dtype).itemsize
-    if nbytes > MAX_CHUNK_BYTES:
-        raise ParamError("block_rows", chunks[0], f"blocks of at most {MAX_CHUNK_BYTES:,} bytes", "a block is a chunk")
-    blosc = (BloscCodec(cname="lz4", clevel=5, shuffle="shuffle", typesize=np.dtype(dtype).itemsize),)
-    with disk_room(path, 0):
-        return zarr.create_array(
-            store=path,
-            shape=tuple(shape),
-            chunks=tuple(chunks),
-            dtype=dtype,
-            compressors=((*blosc, Crc32cCodec()) if packed else (Crc32cCodec(),)),
-            fill_value=0,
-            overwrite=True,
-            zarr_format=3,
-            config={"write_empty_chunks": True},
-        )
+    create_array(f"{dataset}/{name}", (n_rows,), (block_rows,), dtype, packed=True)
 
 
 # ---- writing -----------------------------------------------------------------------------------------------------
@@ -261,7 +187,7 @@ def write_column(dataset: str, name: str, start: int, values: Array) -> str:
 
 
 def _write_chunk(path: str, start: int, stop: int, values: Array) -> str:
-    array = _open(path)
+    array = open_node(path)
     whole = start % array.chunks[0] == 0 and stop == min(start + array.chunks[0], array.shape[0])
     expected = (stop - start, *array.shape[1:])
     if not whole or values.shape != expected or values.dtype != array.dtype:
@@ -301,7 +227,7 @@ def _write_parts(block: Block, body: str, parts: Sequence[Array], kind: dict[str
     create_group(spare, kind)
     for name, part in zip(PARTS[body], parts, strict=True):
         packed = part.dtype != np.uint8
-        array = _create_array(f"{spare}/{name}", part.shape, (max(part.size, 1),), str(part.dtype), packed=packed)
+        array = create_array(f"{spare}/{name}", part.shape, (max(part.size, 1),), str(part.dtype), packed=packed)
         with disk_room(spare, part.nbytes):
             array[...] = part
     swap_in(spare, place)
@@ -341,14 +267,14 @@ def load_rows(block: Block) -> Rows:
 
 def _reader(block: Block) -> tuple[Hashable, Callable[[], Rows]]:
     """Version of a block as it stands in its store, and the call that loads it."""
-    node = _open(block.store)
-    if isinstance(node, zarr.Array):
+    node = open_node(block.store)
+    if is_array(node):
         version = _chunk_version(block.store, node, block.start, block.stop)
         return version, partial(_load_dense, block, node)
     body = facts_of(block.store).body
     if body in PARTS:
         return _parts_version(block, body), partial(_load_parts, block, body)
-    codes = _open(f"{block.store}/codes")
+    codes = open_node(f"{block.store}/codes")
     version = _chunk_version(f"{block.store}/codes", codes, block.start, block.stop)
     return version, partial(_load_codes, block, codes)
 
@@ -371,7 +297,7 @@ def _load_codes(block: Block, codes: Any) -> Rows:
 def read_codebooks(store: str) -> Array:
     """The codebooks (n_subquantizers, n_centroids, width) float32 of a PQ store: one copy per process."""
     path = f"{store}/codebooks"
-    books = _open(path)
+    books = open_node(path)
     version = _chunk_version(path, books, 0, books.shape[0])
     return SMALL.fetch(path, version, lambda: _read_chunk(path, books, 0, books.shape[0]), _nbytes)
 
@@ -388,7 +314,7 @@ def _parts_version(block: Block, body: str) -> tuple[int, int, int]:
 def _load_parts(block: Block, body: str) -> Rows:
     place, parts = _part_path(block), []
     for name in PARTS[body]:
-        array = _open(f"{place}/{name}")
+        array = open_node(f"{place}/{name}")
         if array.size:
             _chunk_version(f"{place}/{name}", array, 0, array.shape[0], rows=(block.start, block.stop))
         parts.append(_read_chunk(f"{place}/{name}", array, 0, array.shape[0], rows=(block.start, block.stop)))
@@ -455,13 +381,13 @@ def read_row_ids(dataset: str, start: int, stop: int) -> Array:
 
 def column_length(dataset: str, name: str) -> int:
     """Number of values of a column, from its metadata."""
-    return int(_open(os.path.join(dataset, name)).shape[0])
+    return int(open_node(os.path.join(dataset, name)).shape[0])
 
 
 def read_column(dataset: str, name: str, start: int = 0, stop: int | None = None, *, cached: bool = True) -> Array:
     """Values (stop - start,) of a column, over as many chunks as it takes; a copy that the caller may change."""
     path = os.path.join(dataset, name)
-    column = _open(path)
+    column = open_node(path)
     stop = column.shape[0] if stop is None else stop
     if not 0 <= start <= stop <= column.shape[0]:
         raise ValueError(f"{path}: rows {start}..{stop} of {column.shape[0]}")

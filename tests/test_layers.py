@@ -16,7 +16,7 @@ PIPELINE = sorted((ROOT / "pipeline").rglob("*.py"))
 CLUSTER = {"dask", "distributed"}
 MAY_USE_CLUSTER = {"pipeline/pool.py", "pipeline/cluster.py"}
 STORES = {"zarr", "numcodecs"}
-MAY_USE_STORES = {"tasks/io.py", "pipeline/ingest/zarr_folder.py"}
+MAY_USE_STORES = {"tasks/zarr_nodes.py", "pipeline/ingest/zarr_folder.py"}
 HEAVY = {"dask", "distributed", "fsspec", "h5py", "matplotlib", "numba", "pyarrow", "scipy", "sklearn", "zarr"}
 
 
@@ -60,7 +60,7 @@ def test_only_the_pool_knows_dask() -> None:
     assert breaking(PIPELINE, CLUSTER, MAY_USE_CLUSTER) == {}
 
 
-def test_only_io_and_the_reader_of_zarr_files_know_zarr() -> None:
+def test_only_the_nodes_and_the_reader_of_zarr_files_know_zarr() -> None:
     assert breaking([*TASKS, *PIPELINE], STORES, MAY_USE_STORES) == {}
 
 
