@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -16,10 +15,12 @@ from typing import Any, TypeVar
 from pipeline.ingest.errors import DamagedInput, PackageMissing, SourceMissing, UnknownInput, UnsafePath
 from pipeline.ingest.files import by_number
 from tasks.errors import LabelgroveError
-from tasks.files import DiskFull, disk_room
+from tasks.files import DiskFull, beside, disk_room
 
 PIECE = 2**22  # bytes fetched at a time
 LOCAL = ("file", "local")
+CHECKSUMS = ("ETag", "etag", "Content-MD5", "Digest", "md5Hash", "CRC")  # of what stores say about a file, what
+TIMES = ("LastModified", "last_modified", "Last-Modified", "mtime", "updated", "created")  # changes when it does
 T = TypeVar("T")
 URL = r"(?:[A-Za-z][A-Za-z0-9+.-]*::)*[A-Za-z][A-Za-z0-9+.-]*://"
 
@@ -64,7 +65,7 @@ class Remote:
         if isinstance(given, list | tuple):
             found = [self.local(item) for item in given]
         elif is_url(given):
-            url, _, name = _split_column(str(given)) if column else (str(given), "", "")
+            url, _, name = split_column(str(given)) if column else (str(given), "", "")
             paths = self.fetch(url)
             found = paths[0] if len(paths) == 1 else paths
             found = f"{found}:{name}" if name else found
@@ -100,8 +101,8 @@ class Remote:
     def _fetch_all(self, system: Any, files: Mapping[str, Mapping[str, Any]], place: Path, said: str) -> None:
         for name in files:
             _refuse_escape(name, said)
-        shutil.rmtree(place, ignore_errors=True)  # of an earlier attempt
-        place.mkdir(parents=True)
+        place.mkdir(parents=True, exist_ok=True)
+        files = {name: info for name, info in files.items() if not _is_fetched(place / name, info)}
         total = sum(info.get("size") or 0 for info in files.values())
         space = os.statvfs(place)
         if total > space.f_bavail * space.f_frsize:
@@ -132,16 +133,43 @@ def _refuse_escape(name: str, said: str) -> None:
 
 def _fetch_file(system: Any, info: Mapping[str, Any], path: Path, said: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "wb") as copy:
+    spare = beside(path)
+    with open(spare, "wb") as copy:
         source = _guarded(said, lambda: system.open(info["name"], "rb"))
         try:
             while piece := _guarded(said, lambda: source.read(PIECE)):
                 copy.write(piece)
         finally:
             source.close()
-    size, declared = path.stat().st_size, info.get("size")
+    size, declared = spare.stat().st_size, info.get("size")
     if declared is not None and size != declared:
         raise DamagedInput(f"{size:,} bytes came of {declared:,}", said, "type the same command again")
+    os.replace(spare, path)
+
+
+def _is_fetched(path: Path, info: Mapping[str, Any]) -> bool:
+    """Whether an earlier attempt has fetched this file; one whose files may be others has a folder of its own."""
+    return info.get("size") is not None and path.is_file() and path.stat().st_size == info["size"]
+
+
+def state_of(url: str) -> str | None:
+    """Names, sizes and versions of the files at a URL, as one text; None where their store tells no versions.
+
+    Raises SourceMissing, PackageMissing, UnknownInput.
+    """
+    said, system, path = shown(url), *_opened(url)
+    with _named(said):
+        if "*" in path:
+            files = {str(name): system.info(name) for name in sorted(system.glob(path))}
+        else:
+            files = dict(_listing(system, path, PurePosixPath(path.rstrip("/")).name or "data"))
+    versions = {
+        name: next((info[key] for key in (*CHECKSUMS, *TIMES) if info.get(key)), None) for name, info in files.items()
+    }
+    if None in versions.values():
+        return None
+    told = [f"{name} {info.get('size')} {versions[name]}" for name, info in sorted(files.items())]
+    return "\n".join([said, *told])
 
 
 def _guarded(said: str, work: Callable[[], T]) -> T:
@@ -197,7 +225,7 @@ def _package_missing(protocol: str, error: ImportError) -> PackageMissing:
     return PackageMissing(f"{protocol}:// needs a package that is not installed", protocol, f"pip install {package}")
 
 
-def _split_column(url: str) -> tuple[str, str, str]:
+def split_column(url: str) -> tuple[str, str, str]:
     """A URL and the column behind its last colon, if the last part of its path has one."""
     start = url.rfind("/") + 1
     name, colon, column = url[start:].rpartition(":")

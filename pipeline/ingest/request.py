@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from pipeline.ingest.errors import SourceMissing
+from pipeline.ingest.remote import is_url, shown, split_column, state_of
 from tasks.digest import combine, digest_arrays, digest_text
 
 VERSION = 1  # raise it when the same request comes to be read or written in another way
@@ -21,41 +23,62 @@ WITHOUT_EFFECT = {"dataset", "force", "progress", "copying", "say", "max_bytes"}
 def request_of(asked: Mapping[str, Any]) -> str | None:
     """A digest of the arguments of `ingest`, and of path, size and time of change of every file that they name.
 
-    None when it cannot be told whether the input is the same: rows in memory, or at an address that is no path.
+    None when it cannot be told whether the input is the same: rows in memory, or at a URL whose store tells no version.
+    Raises the errors of asking such a store.
     """
-    if any(not _on_disk(asked.get(name)) for name in SOURCES):
+    if any(not _in_files(asked.get(name)) for name in SOURCES):
         return None
     try:
         parts = [f"{name}={_digest(asked[name])}" for name in sorted(asked) if name not in WITHOUT_EFFECT]
-    except TypeError:  # a value that is no plain one
+    except (TypeError, _Untold):  # a value that is no plain one
         return None
     return digest_text(str(VERSION), *parts)
 
 
-def _on_disk(source: Any) -> bool:
-    if source is None:
+class _Untold(Exception):
+    """A store that tells no versions of its files."""
+
+
+def _in_files(source: Any) -> bool:
+    if source is None or isinstance(source, str | os.PathLike):
         return True
-    if isinstance(source, str | os.PathLike):
-        return "://" not in os.fspath(source)
     in_memory = isinstance(source, np.ndarray) or scipy.sparse.issparse(source)
-    return not in_memory and isinstance(source, Sequence) and all(map(_on_disk, source))
+    return not in_memory and isinstance(source, Sequence) and all(map(_in_files, source))
 
 
 def _digest(value: Any) -> str:
     """Of an argument: a text with the files that it may name, content of anything else."""
+    if is_url(value):
+        return digest_text(_remote_state(value))
     if isinstance(value, str | os.PathLike):
         return digest_text(os.fspath(value), *(f"{path} {_state(path)}" for path in _files(os.fspath(value))))
     if isinstance(value, np.ndarray):
         return digest_arrays(value) if value.dtype.kind != "O" else _digest(value.tolist())
     if isinstance(value, list | tuple):
         paths = [item for item in value if isinstance(item, os.PathLike) or (isinstance(item, str) and _is_there(item))]
-        return combine([digest_text(json.dumps([str(item) for item in value])), *map(_digest, paths)])
+        words = [shown(item) if isinstance(item, str) else str(item) for item in value]
+        return combine([digest_text(json.dumps(words)), *map(_digest, paths)])
     return digest_text(json.dumps(value, sort_keys=True))
+
+
+def _remote_state(url: str) -> str:
+    """As `state_of`; a URL of a side file may end in :COLUMN."""
+    column = ""
+    try:
+        found = state_of(url)
+    except SourceMissing:
+        plain, _, column = split_column(url)
+        if not column:
+            raise
+        found = state_of(plain)
+    if found is None:
+        raise _Untold
+    return f"{found}\n{column}"
 
 
 def _is_there(name: str) -> bool:
     """Whether a name in a list, which may be as long as there are rows, is one of a file; words seldom have a dot."""
-    return "." in name and os.path.exists(name)
+    return is_url(name) or ("." in name and os.path.exists(name))
 
 
 def _files(name: str) -> Iterator[str]:

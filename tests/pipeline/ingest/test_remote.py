@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from pipeline.ingest import errors, ingest
+from pipeline.ingest import remote as remote_module
 from pipeline.ingest.remote import is_url, remote, shown
+from pipeline.ingest.request import request_of
 from tests.pipeline.cli_caller import labelgrove, make_run
 from tests.pipeline.ingest import formats
 from tests.pipeline.ingest.samples import X, Y
@@ -172,3 +174,48 @@ def test_what_is_no_url_stays(tmp_path, text):
     with remote(tmp_path) as fetch:
         assert fetch.local(text) is text
         assert fetch.local([text]) == [text]
+
+
+# ---- going on ------------------------------------------------------------------------------------------------------
+
+
+def test_a_request_tells_files_at_urls_by_their_versions(memory, monkeypatch):
+    memory.pipe_file("/data/a.npy", b"one")
+    asked = {"source": "memory://data/a.npy", "labels": ["x"]}
+    first = request_of(asked)
+    assert first == request_of(asked) is not None
+    memory.pipe_file("/data/a.npy", b"two")
+    assert request_of(asked) != first
+    assert request_of(asked | {"source": ["memory://data/a.npy"]}) not in (None, first)
+    secret = asked | {"source": "memory://user:word@data/a.npy"}
+    assert request_of(asked | {"labels": "memory://data/a.npy:column"}) is not None
+    info = type(memory).info
+    monkeypatch.setattr(type(memory), "info", lambda *given: info(*given) | {"created": None})
+    assert request_of(asked) is None
+    with pytest.raises(errors.SourceMissing) as caught:
+        request_of(secret)
+    assert "word" not in str(caught.value)
+
+
+@pytest.mark.parametrize("calls", [1, 2, 3])
+def test_what_was_fetched_before_an_interruption_is_not_fetched_again(tmp_path, memory, monkeypatch, calls):
+    for i, part in enumerate(np.array_split(X, 4)):
+        np.save(tmp_path / "part.npy", part)
+        memory.pipe_file(f"/shards/{i}.npy", (tmp_path / "part.npy").read_bytes())
+    fetched, fetch = [], remote_module._fetch_file
+
+    def interrupted(system, info, path, said):
+        if len(fetched) == calls:
+            raise KeyboardInterrupt
+        fetch(system, info, path, said)
+        fetched.append(path.name)
+
+    monkeypatch.setattr(remote_module, "_fetch_file", interrupted)
+    asked = ("memory://shards/*.npy", tmp_path / "d.zarr")
+    with pytest.raises(KeyboardInterrupt):
+        ingest(*asked, labels=Y)
+    calls = -1  # no more
+    made = ingest(*asked, labels=Y)
+    assert sorted(fetched) == ["0.npy", "1.npy", "2.npy", "3.npy"]
+    assert made.digest == ingest(X, tmp_path / "e.zarr", labels=Y).digest
+    assert not list(tmp_path.glob("d.zarr.partial*"))
