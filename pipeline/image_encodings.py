@@ -9,6 +9,8 @@ from pydantic import Field
 from pipeline.section import Encoding
 from tasks.features.sift import SiftParams
 
+SAMPLE, FOR_EACH_WORD = 160_000, 40  # descriptors
+
 
 class SiftEncoding(Encoding):
     """Dense SIFT of images: descriptors, which `bow`, `llc` and `fisher` read; made anew each time, never stored."""
@@ -39,14 +41,27 @@ class LocalEncoding(Encoding):
     takes: ClassVar[str] = "descriptors"
 
     rows: str = Field(description="an encoding of kind sift")
-    sample: int = Field(160_000, ge=1, description="descriptors that are learnt from, of training images")
+    sample: int | None = Field(
+        None,
+        ge=1,
+        description="descriptors that are learnt from, of training images; default: 160,000, or 40 for each word",
+    )
     iterations: int = Field(15, ge=1, description="rounds of k-means")
+
+    @property
+    def sampled(self) -> int:
+        """Descriptors that are wanted."""
+        return SAMPLE if self.sample is None else self.sample
 
 
 class WordsEncoding(LocalEncoding):
     """What is made of a vocabulary; sections with the same rows, words, sample and iterations share one."""
 
     words: int = Field(1000, ge=2, le=100_000, description="of the vocabulary: k-means centroids of descriptors")
+
+    @property
+    def sampled(self) -> int:
+        return max(SAMPLE, FOR_EACH_WORD * self.words) if self.sample is None else self.sample
 
 
 class BowEncoding(WordsEncoding):

@@ -45,7 +45,7 @@ class FisherStage(DescribedStage):
         return (*super().inputs, sample_step(self.encoding))
 
     def estimate(self, facts: Facts) -> Estimate:
-        learnt = words_estimate(self.encoding.gaussians, self.encoding.sample, SIFT_NUMBERS)
+        learnt = words_estimate(self.encoding.gaussians, self.encoding.sampled, SIFT_NUMBERS)
         own = super().estimate(facts)
         task = max(own.task_bytes, learnt.task_bytes)
         return Estimate(task, own.disk_bytes, own.tasks + self.encoding.iterations, own.spare_bytes)

@@ -28,7 +28,7 @@ class NoDescriptors(InputError):
 
 def sample_step(encoding: LocalEncoding) -> str:
     """The step of the sample that an encoding learns from: one for all with as large a sample of the same rows."""
-    return f"sample_{encoding.rows}-{encoding.sample}"
+    return f"sample_{encoding.rows}-{encoding.sampled}"
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class SampleStage(Stage):
 
     @classmethod
     def of(cls, encoding: LocalEncoding, facts: Facts) -> Self:
-        return cls(encoding.rows, encoding.sample, facts.rows[encoding.rows].row_floats)
+        return cls(encoding.rows, encoding.sampled, facts.rows[encoding.rows].row_floats)
 
     @property
     def name(self) -> str:

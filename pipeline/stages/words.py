@@ -30,7 +30,7 @@ BYTES = 4
 
 def words_step(encoding: WordsEncoding) -> str:
     """The step of the vocabulary of an encoding; encodings that ask for the same one share it."""
-    return f"words_{encoding.rows}-{encoding.sample}-{encoding.words}-{encoding.iterations}"
+    return f"words_{encoding.rows}-{encoding.sampled}-{encoding.words}-{encoding.iterations}"
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class WordsStage(Stage):
     @classmethod
     def of(cls, encoding: WordsEncoding) -> Self:
         """Raises ParamError for a sample smaller than the vocabulary."""
-        if encoding.sample < encoding.words:
+        if encoding.sampled < encoding.words:
             why = f"each of {encoding.words:,} words is the mean of some descriptors"
-            raise ParamError("sample", encoding.sample, f"at least {encoding.words}", why)
+            raise ParamError("sample", encoding.sampled, f"at least {encoding.words}", why)
         return cls(encoding)
 
     @property
@@ -60,7 +60,7 @@ class WordsStage(Stage):
 
     def estimate(self, facts: Facts) -> Estimate:
         del facts
-        return words_estimate(self.encoding.words, self.encoding.sample, SIFT_NUMBERS)
+        return words_estimate(self.encoding.words, self.encoding.sampled, SIFT_NUMBERS)
 
     def run(self, work: Work) -> Made:
         started = time.perf_counter()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import cv2
 import numpy as np
 
 from tasks.errors import InputError
@@ -18,6 +17,8 @@ def grey_levels(file: Array, max_side: int) -> Array:
 
     Images with a longer side than `max_side` are shrunk to it, averaging over pixels. Raises DamagedImage.
     """
+    import cv2  # here and below: only what describes images waits for it
+
     pixels = decoded(file)
     if pixels is None:
         raise DamagedImage("an image cannot be decoded", "", "ingest the folder again: damaged files are left out then")
@@ -31,6 +32,8 @@ def grey_levels(file: Array, max_side: int) -> Array:
 
 def decoded(file: Array) -> Array | None:
     """Grey levels (height, width) uint8 of an image file at its own size; None when it cannot be decoded."""
+    import cv2
+
     try:
         pixels = cv2.imdecode(file, cv2.IMREAD_GRAYSCALE)
     except cv2.error:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-import cv2
 import numpy as np
 
 from tasks.errors import ParamError
@@ -70,6 +69,8 @@ class Grid:
 @lru_cache(maxsize=GRIDS_KEPT)
 def grid_of(height: int, width: int, params: SiftParams) -> Grid:
     """All patches of an image: size by size, row by row."""
+    import cv2  # here and below: only what describes images waits for it
+
     corners = [
         (x, y, patch)
         for patch in params.patches
@@ -111,5 +112,7 @@ def describe(pixels: Array, params: SiftParams) -> tuple[Array, Array]:
 @lru_cache(maxsize=1)
 def _engine() -> Any:
     """One thread, as all kernels; a single layer of the pyramid, because all patches are described in the first."""
+    import cv2
+
     cv2.setNumThreads(1)
     return cv2.SIFT.create(nOctaveLayers=1)
