@@ -52,7 +52,12 @@ class WordsStage(Stage):
         return words_step(self.encoding)
 
     def settings(self) -> dict[str, Any]:
-        return {key: getattr(self.encoding, key) for key in ("rows", "sample", "words", "iterations")}
+        return {
+            "rows": self.encoding.rows,
+            "sample": self.encoding.sampled,
+            "words": self.encoding.words,
+            "iterations": self.encoding.iterations,
+        }
 
     @property
     def inputs(self) -> tuple[str, ...]:
