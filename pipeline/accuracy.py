@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.dataset import SPLITS, Dataset
-from pipeline.ingest.class_table import Classes, class_of_rows, is_integer
+from pipeline.dataset import SPLITS, Dataset, Note
+from pipeline.ingest.class_table import Classes, class_of_rows, find_integers, is_integer, notes_of_integers
 from pipeline.ingest.labels import read_labels
 from pipeline.ingest.source import Source
 from pipeline.ingest.taxonomy_file import read_taxonomy
@@ -27,6 +27,7 @@ from tasks.taxonomy import Taxonomy
 
 ALL_ROWS = "all rows"
 NONE = -1  # the class of a row without a label
+NOT_USED = "LabelsNotUsed"
 
 Tree = dict[str, Array]
 
@@ -44,36 +45,38 @@ def known_classes(table: ClassTable, name: str) -> Classes:
     return Classes(table, _has_ids(table), name)
 
 
-def labels_of_rows(labels: str | None, source: Source, classes: Classes) -> tuple[Array | None, str]:
-    """Class (n_rows,) int32 of each row of files, or None; and a word about it.
+def labels_of_rows(labels: str | None, source: Source, classes: Classes) -> tuple[Array | None, list[Note]]:
+    """Class (n_rows,) int32 of each row of files, or None; and what there is to say about it.
 
-    Labels that were given must be classes of the model (LabelOutOfRange). Those that an svmlight file brings count when
+    Labels that were given must be classes of the model (LabelOutOfRange). Those that the rows' files bring count when
     they are: such files often hold some number for labels that nobody knows.
     """
     if labels is not None:
-        return class_of_rows(read_labels(labels, source.n_rows, source.name), classes), ""
+        given = read_labels(labels, source.n_rows, source.name)
+        return class_of_rows(given, classes), notes_of_integers([given], classes)
     own = source.labels
     if own is None:
-        return None, ""
+        return None, []
     if np.unique(own.values).size < 2:
-        return None, f"every label in {source.name} is {own.shown(0)}: taken for no labels"
+        return None, [Note(NOT_USED, f"every label in {own.source} is {own.shown(0)}: taken for no labels")]
     try:
-        return class_of_rows(own, classes), ""
+        found = class_of_rows(own, classes)
     except InputError as error:
-        return None, f"the labels in {source.name} were not used: {error.what} [{error.where}]"
+        return None, [Note(NOT_USED, f"the labels in {own.source} were not used: {error.what} [{error.where}]")]
+    return found, [Note("LabelsFound", f"labels are those in {own.source}"), *notes_of_integers([own], classes)]
 
 
 def class_map(given: ClassTable, known: ClassTable) -> Array | None:
     """The model's class (n_given,) int32 of each class of a dataset, -1 for none; None when the tables are equal.
 
-    Classes that are numbers without names are matched as integer labels are: with integer ids, else by position. Others
-    by id where both tables have ids, otherwise by name where only one class bears it.
+    Classes that are numbers without names are matched as integer labels are (`find_integers`). Others by id where both
+    tables have ids, otherwise by name where only one class bears it.
     """
     if given == known:
         return None
-    if given.names == given.ids and not _has_ids(given) and not all(map(is_integer, known.ids)):
-        return np.where(np.arange(len(given)) < len(known), np.arange(len(given)), NONE).astype(np.int32)
-    by_id = given.names == given.ids or (_has_ids(given) and _has_ids(known))
+    if given.names == given.ids and all(map(is_integer, given.ids)):
+        return find_integers(np.array([int(key) for key in given.ids], np.int64), known_classes(known, "the model"))
+    by_id = _has_ids(given) and _has_ids(known)
     words, wanted = (known.ids, given.ids) if by_id else (known.names, given.names)
     places: dict[str, int] = {}
     for c, word in enumerate(words):

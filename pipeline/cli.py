@@ -75,8 +75,7 @@ def run(
     Finished steps are reused. The table goes to stdout, progress to stderr. Models that --only or --skip leave out are
     not trained; those that are finished already stay in the results.
     With --data, CONFIG is a preset: hashing, hash-bits, codes, retrieval, trace-norm, trees, compression, relaxed,
-    relaxed-kernel or relaxed-classes; its config
-    is written here first.
+    relaxed-kernel, relaxed-classes or images; its config is written here first.
     """
     from pipeline import commands
 

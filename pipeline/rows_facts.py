@@ -106,7 +106,7 @@ def _mapped(width: int, source: RowsFacts, block_rows: int) -> RowsFacts:
 def _described(encoding: SiftEncoding, dataset: Dataset) -> RowsFacts:
     """Descriptors of the images that are held at once."""
     side = min(encoding.max_side, longest_side_of(dataset.rows_store)) if dataset.body == "images" else 0
-    most = sum((1 + max(0, side - patch) // encoding.step) ** 2 for patch in encoding.patches)
+    most = sum((1 + (side - patch) // encoding.step) ** 2 for patch in encoding.patches if patch <= side)
     return RowsFacts("descriptors", SIFT_NUMBERS, IMAGES_AT_ONCE * most * (SIFT_NUMBERS + 2 * FLOAT_BYTES), most)
 
 

@@ -46,8 +46,9 @@ def ingest(
     for note in made.notes:
         sys.stderr.write(f"{note.level}: {note.code}: {note.text}\n")
     counts = ", ".join(f"{made.split_counts[name]:,} {name}" for name in SPLITS)
+    what = f"images ({counts})" if made.body == "images" else f"rows ({counts}), {made.n_features:,} features"
     sys.stderr.write(
-        f"{made.path}: {made.n_rows:,} rows ({counts}), {made.n_features:,} features, {made.n_classes:,} classes, "
+        f"{made.path}: {made.n_rows:,} {what}, {made.n_classes:,} classes, "
         f"{made.body} {made.dtype} in blocks of {made.block_rows:,} rows, digest {made.digest}\n"
     )
     return made

@@ -11,6 +11,7 @@ from typing import Any
 from pipeline.accuracy import labels_of_rows
 from pipeline.dataset import FORMAT
 from pipeline.ingest import open_source
+from pipeline.ingest.candidates import UNREAD
 from pipeline.ingest.class_table import Classes
 from pipeline.ingest.errors import SvmlightLine
 from pipeline.ingest.images import ImageSource
@@ -29,6 +30,7 @@ OPTIONS = {
     "raw_dtype": "--raw-dtype",
     "index_base": "--index-base",
 }
+TOLD = ("SvmlightIndexBase", UNREAD)  # what is said of rows of files beside warnings
 
 
 def options_of(reading: Mapping[str, Any]) -> dict[str, Any]:
@@ -74,12 +76,10 @@ def open_rows(
         source = _open(data, spool, n_features, labels is None, reading)
         if not source.n_rows:
             raise InputError("there are no rows", data, "give files with at least one row")
-        for note in source.notes:
-            if note.level == "warning" or note.code == "SvmlightIndexBase":
-                sys.stderr.write(f"{note.level}: {note.code}: {note.text}\n")
         known, said = labels_of_rows(labels, source, classes)
-        if said:
-            sys.stderr.write(f"info: {said}\n")
+        told = [note for note in source.notes if note.level == "warning" or note.code in TOLD]
+        for note in dict.fromkeys([*told, *said]):
+            sys.stderr.write(f"{note.level}: {note.code}: {note.text}\n")
         found = scan(source, dtype)
         refuse_non_finite([found], "leave such rows out")
     return _readable(source, known, found)

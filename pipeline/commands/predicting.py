@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +34,7 @@ from pipeline.store import RunFolder
 from tasks.errors import UsageError
 from tasks.features.errors import NegativeFeature, numbered
 from tasks.models.blocks import predict_block
+from tasks.models.encoder import encode_all
 from tasks.models.errors import ModelMissing, NoProbabilities
 from tasks.models.flat import is_tree
 from tasks.models.folder import SavedModel, load_model
@@ -41,7 +42,10 @@ from tasks.models.predictions import LABEL_LOG, PROBABILITIES, join_parts, part_
 from tasks.models.selection import Selected, Selection
 from tasks.models.sums import HEADER, SUMS
 from tasks.relaxed.hierarchy import ONE_VS_ALL, Hierarchy
+from tasks.rows import Descriptors, Rows
 from tasks.worker import WorkerSettings
+
+NAMED_FILES = 5  # in a message
 
 
 @dataclass(frozen=True)
@@ -258,6 +262,7 @@ def _predict_files(
     width, classes = saved.n_features, classes_of_model(saved)
     source, known = open_rows(data, scratch / "spool", width, labels, classes, reading)
     parts: list[Path] = []
+    blank: list[str] = []
     for start, rows in source.slabs():
         index = np.arange(rows.n_rows)
         marks = np.full(rows.n_rows, NONE, np.int32) if known is None else known[start : start + rows.n_rows]
@@ -265,13 +270,28 @@ def _predict_files(
         numbers, files = index + start, None
         if isinstance(source, ImageSource):
             numbers, files = source.numbers[numbers], [source.files[row] for row in numbers]
+            rows, without = described(saved, rows)
+            blank += [files[row] for row in without]
         selected = Selected(index, numbers, marks)
         with numbered(lambda ids=selected.row_ids: ids):  # type: ignore[misc]
-            ranking = saved.rank(rows, top, labels=marks, beam=beam)
+            ranking = saved.rank(rows, top, encoded=files is not None, labels=marks, beam=beam)
         write_part(parts[-1], selected, ranking, files)
         if known is not None:
             accuracy.add(ALL_ROWS, read_part(parts[-1]))
+    if blank:
+        more = ", ..." if len(blank) > NAMED_FILES else ""
+        sys.stderr.write(
+            f"warning: ImageWithoutDescriptors: {len(blank):,} images have no patch with contrast, so there is nothing "
+            f"to tell them apart by: {', '.join(blank[:NAMED_FILES])}{more}\n"
+        )
     return Predicted(parts, source.n_rows, accuracy)
+
+
+def described(saved: SavedModel, images: Rows) -> tuple[Rows, Sequence[int]]:
+    """Images as the model's encoders make rows of them, and which of them have no descriptors."""
+    found = saved.encoders[0].encode(images)
+    without = np.flatnonzero(np.diff(found.offsets) == 0).tolist() if isinstance(found, Descriptors) else []
+    return encode_all(found, saved.encoders[1:]), without
 
 
 # ---- what is left behind -----------------------------------------------------------------------------------------

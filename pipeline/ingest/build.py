@@ -11,7 +11,7 @@ import numpy as np
 import psutil
 
 from pipeline.dataset import SPLITS, TEST, TRAIN, VALIDATION, Dataset, Note, Progress, count_splits
-from pipeline.ingest.class_table import Classes, ClassesLike, class_of_rows, classes_of, read_classes
+from pipeline.ingest.class_table import Classes, ClassesLike, class_of_rows, classes_of, notes_of_integers, read_classes
 from pipeline.ingest.errors import OneClassData, check_columns
 from pipeline.ingest.files import PathLike
 from pipeline.ingest.kept import Kept
@@ -137,7 +137,7 @@ def ingest(
         meter = _Meter(progress, parts.n_rows)
         usable, scans = _scan(parts, stored, (on_nonfinite, on_corrupt), kept, meter)
         divided, notes = _divide(parts, [item.part for item in given], y, usable, drawing)
-        said = [_named(table), _shape_of(tree, taxonomy), *choices]
+        said = [_named(table), *notes_of_integers(parts.labels, table), _shape_of(tree, taxonomy), *choices]
         notes = [*parts.notes, *said, *table.notes, *notes, *notes_of(scans), *_class_notes(y, divided, usable, table)]
         content = Content(
             order_rows(divided, usable, seed), y, divided, table.table, tree,
@@ -146,6 +146,10 @@ def ingest(
             max(found.longest_side for found in scans),
         )  # fmt: skip
         write_dataset(folder, parts, content, kept, meter)
+        if parts.body == Images.body:
+            from pipeline.ingest.image_listing import write_listing  # pyarrow takes its time to load
+
+            write_listing(folder, parts.sources, scans)
         meter.end()
     return Dataset.open(place)
 
@@ -302,13 +306,26 @@ def _class_notes(y: Array, split: Array, kept: Array, classes: Classes) -> list[
         found = f"only of class {classes.table.label(int(filled[0]))}" if filled.size else "none"
         what = f"training rows: {found}; at least two classes are needed"
         raise OneClassData(what, classes.source, "check the labels, the split and what was left out")
+    found = _alone(y[kept], classes)
     empty = np.flatnonzero(counts == 0)
     if not empty.size:
-        return []
+        return found
     shown = ", ".join(classes.table.label(int(c)) for c in empty[:SHOWN_CLASSES])
     more = f" and {empty.size - SHOWN_CLASSES} more" if empty.size > SHOWN_CLASSES else ""
     text = f"{empty.size} of {len(classes)} classes have no training rows: {shown}{more}"
-    return [Note("ClassWithoutRows", text, "warning")]
+    return [*found, Note("ClassWithoutRows", text, "warning")]
+
+
+def _alone(y: Array, classes: Classes) -> list[Note]:
+    """A warning when most rows are alone in their class, as they are where numbers or names of rows came for labels."""
+    alone = int(np.count_nonzero(np.bincount(y, minlength=len(classes)) == 1))
+    if 2 * alone <= y.size:
+        return []
+    text = (
+        f"{alone:,} of {y.size:,} rows are alone in their class: are the labels numbers or names of rows? "
+        "--labels or --labels-at says where the classes are"
+    )
+    return [Note("RowsAlone", text, "warning")]
 
 
 # ---- rows --------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,8 +27,11 @@ from pipeline.ingest.labels import NULLS, Labels, first_row, normal
 from tasks.classes import ClassTable
 from tasks.rows.base import Array
 
-SHOWN = 10  # classes listed in a message
+SHOWN, NAMED = 10, 3  # classes listed in a message, in a note
 SPARSE = 100  # integer labels may go up to this many times the number of rows, without a class table
+INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")  # as str() writes it, within 64 bits
+NUMERAL = re.compile(r"-?[0-9]{1,18}")  # 007, too
+NONE = -1  # no class
 FORMATS_HINT = 'a JSON list of names or of {"id", "name"}, a TSV or CSV of id and name, or a text with one name a line'
 
 
@@ -42,6 +46,19 @@ class Classes:
 
     def __len__(self) -> int:
         return len(self.table)
+
+    @property
+    def integer_ids(self) -> bool:
+        """Whether ids were given, and are integers."""
+        return self.given_ids and all(map(is_integer, self.table.ids))
+
+    @property
+    def numeral_names(self) -> bool:
+        """Whether every name is a numeral, and no integer ids were given: integers are then names, never positions.
+
+        Sorted names are '0', '1', '10', '2': nobody who gives the label 2 means the class at position 2.
+        """
+        return not self.integer_ids and all(map(NUMERAL.fullmatch, self.table.names))
 
 
 ClassesLike = PathLike | Sequence[Any]
@@ -204,7 +221,10 @@ def _positions(parts: Sequence[Labels]) -> Classes:
 def _from_one(parts: Sequence[Labels]) -> list[Note]:
     if min(int(part.values.min(initial=1)) for part in parts) == 0:
         return []
-    text = "no row has the label 0: if labels count from 1, name the classes (--classes), or subtract 1"
+    text = (
+        "no row has the label 0, so class 0 is empty: if labels count from 1, list them as classes (--classes FILE.txt "
+        "with lines 1, 2, 3 ..., or FILE.tsv with lines of label, tab, name), or subtract 1"
+    )
     return [Note("LabelsFromOne", text, "warning")]
 
 
@@ -236,29 +256,91 @@ def _is_number(text: str) -> bool:
 def class_of_rows(labels: Labels, classes: Classes) -> Array:
     """Class (n_rows,) int32 of each row. Raises LabelOutOfRange with row and value, DuplicateClassName.
 
-    Integers are ids where the table's ids were given and are integers, otherwise positions in the table. Names are
-    matched with ids that were given, then with names.
+    Names are matched with ids that were given, then with names; integers as `find_integers` says.
     """
     if labels.vocabulary is not None:
         return _by_name(labels, classes)
-    if classes.given_ids and all(is_integer(key) for key in classes.table.ids):
-        return _by_integer_id(labels, classes)
-    outside = (labels.values < 0) | (labels.values >= len(classes))
-    _refuse_rows(labels, outside, f"is outside the class table (0 to {len(classes) - 1})")
-    return labels.values.astype(np.int32)
+    found = find_integers(labels.values, classes)
+    if classes.integer_ids:
+        _refuse_rows(labels, found < 0, f"is no id of the class table {classes.source}")
+    elif classes.numeral_names:
+        _refuse_shared_numeral(labels, classes, found)
+        first = ", ".join(map(repr, classes.table.names[:SHOWN]))
+        hint = f"the names of the classes are numerals, so integer labels are names: {first}{_dots(classes, SHOWN)}"
+        _refuse_rows(labels, found < 0, f"is the name of no class of {classes.source}", hint)
+    else:
+        from_one = labels.values.size and labels.values.min() == 1 and labels.values.max() == len(classes)
+        hint = FROM_ONE_HINT if from_one else ""
+        _refuse_rows(labels, found < 0, f"is outside the class table (0 to {len(classes) - 1})", hint)
+    return found
+
+
+def find_integers(values: Array, classes: Classes) -> Array:
+    """Class (n,) int32 of each integer label (n,), NONE where there is none, or several bear that numeral.
+
+    Integers are ids where integer ids were given; else names where all names are numerals; else positions in the table.
+    """
+    if not classes.integer_ids and not classes.numeral_names:
+        return np.where((values >= 0) & (values < len(classes)), values, NONE).astype(np.int32)
+    used, place = np.unique(values, return_inverse=True)
+    if classes.integer_ids:
+        known = {int(key): c for c, key in enumerate(classes.table.ids)}
+    else:
+        known = {number: bearers[0] for number, bearers in _numerals(classes).items() if len(bearers) == 1}
+    lookup = np.array([known.get(number, NONE) for number in used.tolist()], np.int32)
+    return lookup[place]
+
+
+def _numerals(classes: Classes) -> dict[int, list[int]]:
+    """Which classes a number names: those called so as it is written; else those called so with zeros before it."""
+    padded: dict[int, list[int]] = {}
+    exact: dict[int, list[int]] = {}
+    for c, name in enumerate(classes.table.names):
+        (exact if is_integer(name) else padded).setdefault(int(name), []).append(c)
+    return padded | exact
+
+
+def _refuse_shared_numeral(labels: Labels, classes: Classes, found: Array) -> None:
+    missed = set(np.unique(labels.values[found < 0]).tolist())
+    for number, bearers in _numerals(classes).items():
+        if number in missed:
+            called = ", ".join(repr(classes.table.names[c]) for c in bearers)
+            hint = "give labels as text, letter for letter; or classes with ids (--classes), and labels as ids"
+            what = f"the number {number} is the name of {len(bearers)} classes ({called})"
+            raise DuplicateClassName(what, f"{labels.source} and {classes.source}", hint)
+
+
+def notes_of_integers(parts: Sequence[Labels], classes: Classes) -> list[Note]:
+    """How integer labels were read, where they can be read in two ways."""
+    ids, names = classes.table.ids, classes.table.names
+    n = len(classes)
+    by_position = ids == tuple(str(c) for c in range(n))
+    if all(part.vocabulary is not None for part in parts) or (by_position and names == ids):
+        return []
+    other = sum(1 for c, name in enumerate(names) if NUMERAL.fullmatch(name) and int(name) != c)
+    if classes.integer_ids:
+        if not by_position or not all(map(NUMERAL.fullmatch, names)):
+            return []
+        text = (
+            f"integer labels are the ids of {classes.source}, 0 to {n - 1}, whose names are other numerals; `predict` "
+            "takes integers for names there: give it labels as text, or names that are no numerals"
+        )
+        return [Note("IdsBesideNumerals", text, "warning")]
+    if classes.numeral_names:
+        c = next((c for c, name in enumerate(names) if int(name) != c), 0)
+        text = f"integer labels are the names of classes, which are numerals: {int(names[c])} is {names[c]!r}, class {c}"
+        return [Note("LabelsAreNames", text)] if other else []
+    shown = ", ".join(f"{c} is {name!r}" for c, name in enumerate(names[:NAMED]))
+    text = f"integer labels are taken as class numbers: {shown}{_dots(classes, NAMED)}"
+    return [Note("LabelsAreNumbers", text, "warning" if other else "info")]
+
+
+def _dots(classes: Classes, shown: int) -> str:
+    return ", ..." if len(classes) > shown else ""
 
 
 def is_integer(text: str) -> bool:
-    return text.lstrip("-").isdigit() and text == str(int(text))
-
-
-def _by_integer_id(labels: Labels, classes: Classes) -> Array:
-    ids = np.array([int(key) for key in classes.table.ids], object)
-    order = np.argsort(ids)
-    ranked = ids[order].astype(np.int64)
-    place = np.minimum(np.searchsorted(ranked, labels.values), len(ids) - 1)
-    _refuse_rows(labels, ranked[place] != labels.values, f"is no id of the class table {classes.source}")
-    return order[place].astype(np.int32)
+    return INTEGER.fullmatch(text) is not None
 
 
 def _by_name(labels: Labels, classes: Classes) -> Array:
@@ -278,12 +360,14 @@ def _by_name(labels: Labels, classes: Classes) -> Array:
 
 
 def _key_kinds(classes: Classes) -> list[dict[str, int]]:
-    """Ways to read a word, best first: given ids, names, positions."""
+    """Ways to read a word, best first: given ids, names, positions (numerals are no positions among numerals)."""
     by_id = {key: c for c, key in enumerate(classes.table.ids)}
     by_name: dict[str, int] = {}
     for c, name in enumerate(classes.table.names):
         by_name.setdefault(name, c)
-    return [by_id, by_name] if classes.given_ids else [by_name, by_id]
+    if classes.given_ids:
+        return [by_id, by_name]
+    return [by_name] if classes.numeral_names else [by_name, by_id]
 
 
 def _refuse_shared_name(labels: Labels, classes: Classes, found: Sequence[int | None]) -> None:
@@ -295,6 +379,7 @@ def _refuse_shared_name(labels: Labels, classes: Classes, found: Sequence[int | 
             raise DuplicateClassName(what, f"{labels.source} and {classes.source}", "give labels as ids or integers")
 
 
+FROM_ONE_HINT = "if labels count from 1, subtract 1, or give lines of label, tab, name as classes (--classes FILE.tsv)"
 NEGATIVE_HINT = "list the labels as classes: --classes FILE.json with, say, [-1, 1]"
 
 

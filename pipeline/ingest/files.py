@@ -149,6 +149,8 @@ def _by_ending(path: Path) -> str:
     if whole:
         return whole
     ending = path.suffixes[-2] if path.suffix == ".gz" and len(path.suffixes) > 1 else path.suffix
+    if ending.lower() in IMAGES:
+        return "images"
     if ending.lower() not in FORMATS:
         known = " ".join(FORMATS)
         names = ", ".join(dict.fromkeys(FORMATS.values()))

@@ -113,6 +113,13 @@ def open_images(root: Path) -> ImageSource:
     return source
 
 
+def named_images(paths: Sequence[Path]) -> ImageSource:
+    """Images that are named one by one, in their order, without classes."""
+    places = [Path(os.path.abspath(path)) for path in paths]
+    root = Path(os.path.commonpath([place.parent for place in places]))
+    return ImageSource(root, [place.relative_to(root).as_posix() for place in places])
+
+
 def named_by_table(source: ImageSource, table: object) -> ImageSource:
     """The images that a table names, in its order, with its labels; the source itself where the table names no files.
 

@@ -48,13 +48,16 @@ def _anndata(paths: Sequence[Path], job: Job) -> Source:
 
 
 def _images(paths: Sequence[Path], job: Job) -> Source:
-    from pipeline.ingest.images import open_images
+    from pipeline.ingest.images import named_images, open_images
 
     del job
-    if len(paths) > 1 or not paths[0].is_dir():
-        hint = "give one folder, with a sub-folder for each class, or a table of its files with --labels"
-        raise UnknownInput("images are read from one folder", str(paths[-1]), hint)
-    return open_images(paths[0])
+    if len(paths) == 1 and paths[0].is_dir():
+        return open_images(paths[0])
+    folders = [path for path in paths if path.is_dir()]
+    if folders:
+        hint = "give one folder, with a sub-folder for each class, or the images themselves"
+        raise UnknownInput("images are read from one folder", str(folders[-1]), hint)
+    return named_images(paths)
 
 
 READERS: dict[str, Reader] = {

@@ -100,4 +100,7 @@ def columns_of(models: Iterable[Metrics], columns: Sequence[Column]) -> tuple[Co
     found = list(models)
     more = [one for one in OPTIONAL_COLUMNS if any(known(metrics, one.key) is not None for metrics in found)]
     behind = [column.key for column in columns].index("hier_err")
-    return (*columns[:behind], *more, *columns[behind:])
+    rest = columns[behind:]
+    if found and all(known(metrics, "hier_err") is None for metrics in found):  # without a taxonomy
+        rest = rest[1:]
+    return (*columns[:behind], *more, *rest)

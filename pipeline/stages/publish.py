@@ -253,7 +253,7 @@ def summary_of(config: RunConfig, work: Work, asked: Asked) -> RunSummary:
         "training rows": dataset.split_counts["train"],
         "validation rows": dataset.split_counts["validation"],
         "test rows": dataset.split_counts["test"],
-        "features": dataset.n_features,
+        **({} if dataset.body == "images" else {"features": dataset.n_features}),
         "classes": dataset.n_classes,
         "rows are": f"{dataset.body} {dataset.dtype}, blocks of {dataset.block_rows}",
         "taxonomy levels": dataset.taxonomy.n_levels if dataset.taxonomy else "no taxonomy",

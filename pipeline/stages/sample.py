@@ -15,6 +15,7 @@ from tasks.digest import combine
 from tasks.errors import InputError
 from tasks.features.descriptor_sample import SampleFile
 from tasks.features.image_blocks import sample_descriptors
+from tasks.io import longest_side_of
 from tasks.quantize.blocks import count_eligible, plan_sample
 from tasks.rows.descriptors import SIFT_NUMBERS
 
@@ -41,6 +42,11 @@ class SampleStage(Stage):
 
     @classmethod
     def of(cls, encoding: LocalEncoding, facts: Facts) -> Self:
+        """Raises NoDescriptors when no image is as large as a patch."""
+        if facts.dataset.body == "images" and not facts.rows[encoding.rows].row_floats:
+            side = longest_side_of(facts.dataset.rows_store)
+            what = f"no patch fits into any image: the longest side of all is {side} pixels"
+            raise NoDescriptors(what, f"encode {encoding.rows}", "smaller patches, or larger images")
         return cls(encoding.rows, encoding.sampled, facts.rows[encoding.rows].row_floats)
 
     @property

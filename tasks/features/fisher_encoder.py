@@ -86,8 +86,8 @@ class FisherEncoder:
         return {
             "kind": self.kind,
             "n_features": self.n_features,
-            "components": n_components,
-            "width": width,
+            "gaussians": n_components,
+            "components": width,
             "projected": bool(self.mean.size),
             "power": self.params.power,
             "normalize": self.params.normalize,
@@ -103,7 +103,7 @@ class FisherEncoder:
         """Raises ModelFormat on settings out of range, and on a mixture or projection that does not fit them."""
         try:
             params = FisherParams(float(header["power"]), header["normalize"] is True)
-            n_features, shape = int(header["n_features"]), (int(header["components"]), int(header["width"]))
+            n_features, shape = int(header["n_features"]), (int(header["gaussians"]), int(header["components"]))
             mixture = Mixture(*(tensors[name] for name in ("weights", "means", "variances")))
             plain = header["projected"] is not True
             parts = () if plain else (tensors["mean"], tensors["directions"])

@@ -18,7 +18,7 @@ from tasks.rows import Csr, Descriptors
 from tasks.rows.base import Array, Rows
 
 DEFINITION = (
-    "B = the `nearest` words of a descriptor x, C = (B - 1 x') (B - 1 x')', its code w solves (C + beta trace(C) 1) w "
+    "B = the `neighbours` nearest words of a descriptor x, C = (B - 1 x') (B - 1 x')', its code w solves (C + beta trace(C) 1) w "
     "= 1 and is divided by its sum; levels g of the pyramid cut the image into g x g cells, column (cell, word), cells "
     "level by level and row by row, = the largest of 0 and the codes in the cell; with normalize divided by the "
     "Euclidean norm of the row; in float64, stored as float32"
@@ -95,7 +95,7 @@ class LlcEncoder:
             "kind": self.kind,
             "n_features": n_features,
             "words": n_words,
-            "nearest": self.params.nearest,
+            "neighbours": self.params.nearest,
             "beta": self.params.beta,
             "pyramid": list(self.params.pyramid),
             "normalize": self.params.normalize,
@@ -110,7 +110,7 @@ class LlcEncoder:
         """Raises ModelFormat on settings out of range, and on words that do not fit them."""
         try:
             pyramid = tuple(int(side) for side in header["pyramid"])
-            params = LlcParams(int(header["nearest"]), float(header["beta"]), pyramid, header["normalize"] is True)
+            params = LlcParams(int(header["neighbours"]), float(header["beta"]), pyramid, header["normalize"] is True)
             return cls.of(params, words_of(cls.kind, header, tensors))
         except (KeyError, TypeError, ValueError, ParamError) as error:
             raise ModelFormat(f"the settings of an llc encoder cannot be used ({error})") from error

@@ -181,6 +181,8 @@ def test_predict_of_a_folder_is_the_run_and_names_the_files(run: Path, folder: P
     for name in MODELS:
         said = succeeds("predict", run / "models" / name, root, "-o", tmp_path / f"{name}.parquet")
         assert "all rows" in said.out  # labels are the folders' names
+        blank = "3 images have no patch with contrast, so there is nothing to tell them apart by: class-2/flat-0.png, "
+        assert blank in said.err
         found = pq.read_table(tmp_path / f"{name}.parquet").to_pylist()
         assert [row["file"] for row in found] == files
         assert [row["row"] for row in found] == list(range(len(files)))
@@ -203,6 +205,20 @@ def test_predict_leaves_damaged_images_out_and_says_so(run: Path, tmp_path: Path
     (only / "a" / "0.png").write_bytes(b"")
     by = ("predict", run / "models" / "llc", only, "-o", tmp_path / "q.parquet")
     assert_refused(tmp_path, 3, "DamagedImage", "a/0.png", by=by)
+
+
+def test_predict_of_one_image(run: Path, folder: Path, tmp_path: Path) -> None:
+    picture = folder / "pictures" / "class-1" / "04.png"
+    succeeds("predict", run / "models" / "fisher", picture, "-o", tmp_path / "p.parquet")
+    (found,) = pq.read_table(tmp_path / "p.parquet").to_pylist()
+    assert (found["row"], found["file"], found["label"]) == (0, "04.png", None)
+
+
+def test_patches_larger_than_every_image_are_refused_before_anything_runs(folder: Path, tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text(CONFIG.format(data=folder / "d.zarr"))
+    by = ("check", config, "-s", "sift.patches=[60]")
+    assert_refused(tmp_path, 3, "NoDescriptors", "encode sift", "the longest side of all is 40 pixels", by=by)
 
 
 def test_models_of_images_refuse_numbers(run: Path, tmp_path: Path) -> None:

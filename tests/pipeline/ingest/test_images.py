@@ -7,11 +7,12 @@ import zlib
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from pipeline.dataset import Dataset
 from pipeline.ingest import errors, ingest, open_source
-from pipeline.ingest.images import MOST_PIXELS, look
+from pipeline.ingest.images import MOST_PIXELS, ImageSource, look
 from tasks.errors import ParamError
 from tasks.io import longest_side_of, read_column, read_rows
 from tasks.rows import Images
@@ -137,6 +138,11 @@ def test_damaged_images_are_counted_and_listed_and_left_out(tmp_path: Path) -> N
     files = sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
     kept = {row: (root / file).read_bytes() for row, file in enumerate(files) if Path(file).name not in DAMAGED}
     assert content(dataset) == kept
+    listed = pq.read_table(tmp_path / "d.zarr" / "files.parquet").to_pylist()
+    assert [line["row"] for line in listed] == list(range(27))
+    assert [line["file"] for line in listed] == [f"all/{file}" for file in files]
+    assert {Path(line["file"]).name for line in listed if line["left_out"]} == DAMAGED.keys()
+    assert {Path(line["file"]).name: line["left_out"] for line in listed}["empty.png"] == "the file is empty"
 
 
 def test_damaged_images_are_refused_when_asked(tmp_path: Path) -> None:
@@ -189,9 +195,9 @@ def test_a_folder_that_is_stated_to_be_of_images_and_holds_none(tmp_path: Path) 
     (tmp_path / "none").mkdir()
     with pytest.raises(errors.SourceMissing, match="no images"):
         ingest(tmp_path / "none", tmp_path / "d.zarr", fmt="images")
-    (tmp_path / "x.png").write_bytes(encoded(texture(0)))
+    two = [image_folder(tmp_path / name, 2, 2) for name in ("a", "b")]
     with pytest.raises(errors.UnknownInput, match="one folder"):
-        ingest(tmp_path / "x.png", tmp_path / "d.zarr", fmt="images")
+        ingest(two, tmp_path / "d.zarr")
 
 
 def test_a_file_that_changes_meanwhile_is_named(tmp_path: Path) -> None:
@@ -213,3 +219,15 @@ def test_damage_to_stored_images_is_found(tmp_path: Path, part: str, damage: obj
     problems = [str(problem) for problem in Dataset.open(dataset.path).problems()]
     assert len(problems) == 1
     assert "rows 16..31" in problems[0]
+
+
+def test_images_that_are_named_one_by_one(tmp_path: Path) -> None:
+    root = image_folder(tmp_path / "all", 2, 4)
+    files = [root / "class-1" / "03.png", root / "class-0" / "00.png", root / "class-1" / "00.png"]
+    labels = ["b", "a", "b"]
+    dataset = ingest(files, tmp_path / "d.zarr", labels=labels, validation=0.0, test=0.0)
+    assert content(dataset) == {row: path.read_bytes() for row, path in enumerate(files)}
+    assert labels_by_row(dataset) == dict(enumerate(labels))
+    source = open_source(str(root / "class-1" / "*.png"), tmp_path / "spool")
+    assert isinstance(source, ImageSource)
+    assert source.files == ["00.png", "01.png", "02.png", "03.png"]

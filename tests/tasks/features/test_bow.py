@@ -127,9 +127,16 @@ def test_rows_that_are_no_such_descriptors(make: Any, rows: Rows, said: str) -> 
 
 WRONG = {
     "bow": [{"words": 21}, {"n_features": 64}],
-    "llc": [{"words": 19}, {"nearest": 21}, {"nearest": None}, {"beta": -1}, {"pyramid": [2, 1]}, {"pyramid": 1}],
-    "fisher": [{"components": 2}, {"n_features": 64}, {"width": 64}, {"power": 0}, {"power": "x"}, {"projected": True}],
-    "fisher, projected": [{"components": 2}, {"n_features": 64}, {"width": 64}, {"projected": False}],
+    "llc": [{"words": 19}, {"neighbours": 21}, {"neighbours": None}, {"beta": -1}, {"pyramid": [2, 1]}, {"pyramid": 1}],
+    "fisher": [
+        {"gaussians": 2},
+        {"n_features": 64},
+        {"components": 64},
+        {"power": 0},
+        {"power": "x"},
+        {"projected": True},
+    ],
+    "fisher, projected": [{"gaussians": 2}, {"n_features": 64}, {"components": 64}, {"projected": False}],
 }
 
 
