@@ -272,7 +272,8 @@ def _why_negative(encoding: Encoding) -> str:
     kernel = encoding.kernel_of_negatives
     if not kernel:
         return ""
-    return f'{encoding.why_no_histograms} (learn from rows {encoding.rows!r}, or with kernel = "{kernel}")'
+    other = "" if encoding.takes == "descriptors" else f"learn from rows {encoding.rows!r}, or "
+    return f'{encoding.why_no_histograms} ({other or "learn "}with kernel = "{kernel}")'
 
 
 def _negative_rows(learner: Learner, negative: Mapping[str, str]) -> Iterator[str]:

@@ -20,9 +20,7 @@ class SiftEncoding(Encoding):
 
     kind: Literal["sift"]
     step: int = Field(6, ge=1, description="pixels between patches")
-    patches: tuple[Annotated[int, Field(ge=4)], ...] = Field(
-        (16, 24), min_length=1, description="their sides in pixels: the scales"
-    )
+    patches: tuple[Annotated[int, Field(ge=4)], ...] = Field((16, 24), description="their sides in pixels: the scales")
     contrast: float = Field(
         4.0, ge=0, le=128, description="patches with a smaller standard deviation of grey levels are left out"
     )
@@ -77,7 +75,7 @@ class LlcEncoding(WordsEncoding):
     neighbours: int = Field(5, ge=1, le=32, description="nearest words that a descriptor is written with")
     beta: float = Field(1e-4, gt=0, le=1, description="weight of small codes, in units of the squared distances")
     pyramid: tuple[Annotated[int, Field(ge=1, le=16)], ...] = Field(
-        (1, 2, 4), min_length=1, description="cells on a side, level by level: 1x1 + 2x2 + 4x4"
+        (1, 2, 4), description="cells on a side, level by level: 1x1 + 2x2 + 4x4"
     )
 
     @property

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from pipeline.accuracy import labels_of_rows
-from pipeline.dataset import FORMAT
+from pipeline.dataset import FORMAT, Note
 from pipeline.ingest import open_source
 from pipeline.ingest.candidates import UNREAD
 from pipeline.ingest.class_table import Classes
@@ -76,13 +76,17 @@ def open_rows(
         source = _open(data, spool, n_features, labels is None, reading)
         if not source.n_rows:
             raise InputError("there are no rows", data, "give files with at least one row")
+        _tell(note for note in source.notes if note.level == "warning" or note.code in TOLD)
         known, said = labels_of_rows(labels, source, classes)
-        told = [note for note in source.notes if note.level == "warning" or note.code in TOLD]
-        for note in dict.fromkeys([*told, *said]):
-            sys.stderr.write(f"{note.level}: {note.code}: {note.text}\n")
+        _tell(said)
         found = scan(source, dtype)
         refuse_non_finite([found], "leave such rows out")
     return _readable(source, known, found)
+
+
+def _tell(notes: Iterable[Note]) -> None:
+    """Each note once: several files may give rise to the same."""
+    sys.stderr.writelines(f"{note.level}: {note.code}: {note.text}\n" for note in dict.fromkeys(notes))
 
 
 def _readable(source: Source, known: Array | None, found: Scan) -> tuple[Source, Array | None]:
@@ -91,7 +95,7 @@ def _readable(source: Source, known: Array | None, found: Scan) -> tuple[Source,
         return source, known
     if len(found.damaged_rows) == source.n_rows:
         refuse_damaged([found], source.n_rows)
-    sys.stderr.writelines(f"{note.level}: {note.code}: {note.text}\n" for note in notes_of([found]))
+    _tell(notes_of([found]))
     left = source.without(found.damaged_rows)
     return left, None if known is None else known[left.numbers]
 

@@ -131,6 +131,8 @@ def ingest(
         limit = max_bytes or _half_of_memory()
         reading = Reading(_spool(folder), limit, fmt, index_base, n_features, **located, tick=copying)
         parts = Parts(given, reading)
+        if n_features is not None:
+            check_columns(parts.n_features, n_features, parts.sources[0].name)
         table, tree, choices = _class_table(parts, classes, taxonomy, several_parents)
         y = np.concatenate([class_of_rows(part, table) for part in parts.labels])
         stored = _stored_dtype(parts, dtype)

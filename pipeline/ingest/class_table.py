@@ -328,7 +328,9 @@ def notes_of_integers(parts: Sequence[Labels], classes: Classes) -> list[Note]:
         return [Note("IdsBesideNumerals", text, "warning")]
     if classes.numeral_names:
         c = next((c for c, name in enumerate(names) if int(name) != c), 0)
-        text = f"integer labels are the names of classes, which are numerals: {int(names[c])} is {names[c]!r}, class {c}"
+        text = (
+            f"integer labels are the names of classes, which are numerals: {int(names[c])} is {names[c]!r}, class {c}"
+        )
         return [Note("LabelsAreNames", text)] if other else []
     shown = ", ".join(f"{c} is {name!r}" for c, name in enumerate(names[:NAMED]))
     text = f"integer labels are taken as class numbers: {shown}{_dots(classes, NAMED)}"

@@ -132,13 +132,14 @@ def row_places(container: Container) -> list[str]:
     return found if found or len(others) > 1 else others
 
 
-def label_places(container: Container, n_rows: int) -> list[str]:
-    """Where labels may stand: integers or text, one a row."""
+def label_places(container: Container, n_rows: int | None = None) -> list[str]:
+    """Where labels may stand: integers or text, one a row of so many."""
     found = []
     for name in all_names(container):
         if container.kind(name) == ARRAY:
             node = container.array(name)
-            if node.shape == (n_rows,) and node.dtype.kind in "iuUSOT":
+            fits = len(node.shape) == 1 if n_rows is None else node.shape == (n_rows,)
+            if fits and node.dtype.kind in "iuUSOT":
                 found.append(name)
     return found
 

@@ -34,7 +34,9 @@ FORMATS = {
 }
 SHARDS = (".npy", ".parquet", ".tar")  # endings of which a folder may hold many files
 TARS = (".tar.gz", ".tgz")
-IMAGES = frozenset((".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pnm"))
+IMAGES = frozenset(
+    (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pnm", ".gif", ".jp2", ".avif")
+)
 ZARR_FILES = ("zarr.json", ".zarray", ".zgroup")
 PICKLE_STARTS = tuple(b"\x80" + bytes([protocol]) for protocol in range(2, 6))
 GZIP_START = b"\x1f\x8b"
@@ -77,18 +79,29 @@ def folder_format(folder: Path) -> str | None:
     return None
 
 
-def images_below(root: Path) -> Iterator[str]:
-    """Paths within a folder of the images in it and in its sub-folders; hidden ones do not count."""
-    for folder, names, files in os.walk(root):
+def files_below(root: Path) -> Iterator[str]:
+    """Paths within a folder of the files in it and in its sub-folders, which may be links; hidden ones do not count."""
+    seen: set[tuple[int, int]] = set()
+    for folder, names, files in os.walk(root, followlinks=True):
+        state = os.stat(folder)
+        if (state.st_dev, state.st_ino) in seen:  # a link that leads back, or to a folder that was there already
+            names[:] = []
+            continue
+        seen.add((state.st_dev, state.st_ino))
         names[:] = sorted(name for name in names if not name.startswith("."))
         for file in sorted(files):
-            if not file.startswith(".") and os.path.splitext(file)[1].lower() in IMAGES:
+            if not file.startswith("."):
                 yield os.path.relpath(os.path.join(folder, file), root)
+
+
+def is_image(path: str) -> bool:
+    """By the ending of its name."""
+    return os.path.splitext(path)[1].lower() in IMAGES
 
 
 def holds_image(folder: Path) -> bool:
     """Whether there is one: looks no further than the first."""
-    return next(images_below(folder), None) is not None
+    return any(is_image(path) for path in files_below(folder))
 
 
 def _shards(folder: Path) -> list[Path]:

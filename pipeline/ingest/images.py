@@ -20,7 +20,7 @@ import numpy as np
 
 from pipeline.dataset import Note
 from pipeline.ingest.errors import SourceMissing, UnknownInput
-from pipeline.ingest.files import IMAGES, images_below, table_rows
+from pipeline.ingest.files import IMAGES, files_below, is_image, table_rows
 from pipeline.ingest.labels import Labels, from_items
 from pipeline.ingest.source import SLAB_BYTES, Source
 from tasks.features.pixels import decoded
@@ -30,6 +30,8 @@ from tasks.rows.base import Array
 LEAST_ROW_BYTES = 2**14  # a block holds 512 small files at most: describing one takes longer than reading it
 MOST_PIXELS = 2**26  # 64 million: 256 MB while they are decoded in colour
 PARTS = frozenset(("train", "training", "val", "valid", "validation", "test"))
+SHOWN_ENDINGS = 5
+PICTURES = frozenset((".heic", ".heif", ".tga", ".ico", ".psd", ".raw", ".dng", ".cr2", ".nef", ".svg", ".jxl", ".jpe"))
 FILE_COLUMNS = ("file", "filename", "image", "path")  # that name the files in a table
 
 
@@ -103,14 +105,22 @@ def open_images(root: Path) -> ImageSource:
 
     Raises SourceMissing, UnknownInput.
     """
-    found, passed = _listed(root)
+    found, notes = _listed(root)
     if not found:
         hint = f"endings that are read: {' '.join(sorted(IMAGES))}"
         raise SourceMissing("the folder holds no images", str(root), hint)
-    notes = [Note("PassedOver", f"{root.name}: {passed:,} files that are no images")] if passed else []
     source = ImageSource(root, found, notes)
     source.labels = _by_folder(root, found)
     return source
+
+
+def beside(source: ImageSource) -> str:
+    """Why images of sub-folders have no classes: that some lie beside these; "" where it is not so."""
+    alone = [file for file in source.files if "/" not in file]
+    if not alone or len(alone) == source.n_rows:
+        return ""
+    more = ", ..." if len(alone) > 1 else ""
+    return f"{len(alone):,} of its images lie beside the folders of classes: {alone[0]}{more}"
 
 
 def named_images(paths: Sequence[Path]) -> ImageSource:
@@ -132,8 +142,14 @@ def named_by_table(source: ImageSource, table: object) -> ImageSource:
     if path.suffix.lower() not in (".tsv", ".csv") or not path.is_file():
         return source
     header, *rows = table_rows(path) or [[]]
-    if not set(header) & set(FILE_COLUMNS):
-        return source
+    header = [name.strip() for name in header]
+    lowered = [name.lower() for name in header]
+    if not set(lowered) & set(FILE_COLUMNS):
+        if len(header) == 1:
+            return source
+        what = f"none of its columns, {', '.join(map(repr, header))}, names the files"
+        hint = f"call it {FILE_COLUMNS[0]}; or give one column of labels, in the order of the files' paths"
+        raise UnknownInput(what, str(path), hint)
     files, labels = _by_table(source, path, column, header, rows)
     notes = list(source.notes)
     if left := source.n_rows - len(files):
@@ -143,21 +159,36 @@ def named_by_table(source: ImageSource, table: object) -> ImageSource:
     return named
 
 
-def _listed(root: Path) -> tuple[list[str], int]:
-    """Paths of the images within the folder, sorted, and how many other files there are; hidden ones do not count."""
-    found = sorted(images_below(root))
-    every = sum(
-        sum(not file.startswith(".") for file in files)
-        for folder, _, files in os.walk(root)
-        if not any(part.startswith(".") for part in Path(os.path.relpath(folder, root)).parts if part != ".")
-    )
-    return found, every - len(found)
+def _listed(root: Path) -> tuple[list[str], list[Note]]:
+    """Paths of the images within the folder, sorted, and what is said of other files."""
+    found, odd, others = [], [], Counter[str]()
+    for path in files_below(root):
+        if not is_image(path):
+            others[os.path.splitext(path)[1].lower() or "no ending"] += 1
+        elif not os.path.isfile(root / path):
+            odd.append(f"{path} (no regular file)")
+        elif not path.isprintable() and path != path.encode("utf-8", "replace").decode("utf-8"):
+            odd.append(f"{path.encode('utf-8', 'backslashreplace').decode()} (its name is no UTF-8)")
+        else:
+            found.append(path)
+    notes = []
+    if others:
+        kinds = ", ".join(f"{count:,} {ending}" for ending, count in others.most_common(SHOWN_ENDINGS))
+        more = ", ..." if len(others) > SHOWN_ENDINGS else ""
+        text = f"{root.name}: {others.total():,} files of no format of images that is read ({kinds}{more})"
+        level = "warning" if any(ending in PICTURES for ending in others) else "info"
+        notes.append(Note("PassedOver", text, level))
+    if odd:
+        more = ", ..." if len(odd) > SHOWN_ENDINGS else ""
+        text = f"{root.name}: {len(odd):,} files that cannot be read: {', '.join(odd[:SHOWN_ENDINGS])}{more}"
+        notes.append(Note("PassedOver", text, "warning"))
+    return sorted(found), notes
 
 
 def _by_folder(root: Path, files: Sequence[str]) -> Labels | None:
     """The first folder of each path is its class; None where images lie in the folder itself."""
     parts = [Path(file).parts for file in files]
-    if any(len(part) == 1 for part in parts):
+    if any(len(part) == 1 for part in parts):  # `beside` tells of these where others lie in folders
         return None
     names = [part[0] for part in parts]
     if {name.lower() for name in names} <= PARTS:
@@ -177,7 +208,8 @@ def _by_table(
     source: ImageSource, path: Path, column: str | None, header: list[str], rows: list[list[str]]
 ) -> tuple[list[str], Labels]:
     """Files and labels that the lines of a table name."""
-    file_column = next(header.index(name) for name in FILE_COLUMNS if name in header)
+    lowered = [name.lower() for name in header]
+    file_column = next(lowered.index(name) for name in FILE_COLUMNS if name in lowered)
     others = [name for i, name in enumerate(header) if i != file_column]
     if column not in others and (column is not None or len(others) != 1):
         hint = f"name the column of the labels: {path.name}:COLUMN"

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.ingest.candidates import labels_place, likely_first, listed
 from pipeline.ingest.errors import FeatureDtype, LabelDtype, LabelOutOfRange, LengthMismatch, UnknownInput
 from pipeline.ingest.files import (
     PathLike,
@@ -230,10 +231,9 @@ def _from_table(path: Path, column: str | None, n_rows: int) -> Labels:
     rows = without_blank_end(table_rows(path), n_rows + 1)
     header, body = (rows[0], rows[1:]) if rows else ([], [])
     if column is None and len(header) != 1:
-        hint = f"name it: {path.name}:COLUMN"
-        raise UnknownInput(f"which of the columns {', '.join(map(repr, header))} holds the labels?", str(path), hint)
+        labels_place(header, None, str(path), f"--labels {path.name}:")
     if column is not None and column not in header:
-        raise UnknownInput(f"no column is called {column!r}", str(path), f"columns: {', '.join(map(repr, header))}")
+        raise UnknownInput(f"no column is called {column!r}", str(path), f"columns: {listed(likely_first(header))}")
     place = 0 if column is None else header.index(column)
     for number, row in enumerate(body):
         if len(row) != len(header):

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pipeline.dataset import Note
 from pipeline.ingest.anndata import is_anndata, obs_places, open_obs, x_places
 from pipeline.ingest.candidates import ROWS_AT, labels_place, one_of
 from pipeline.ingest.containers import (
@@ -25,7 +26,8 @@ from pipeline.ingest.containers import (
 from pipeline.ingest.errors import UnknownInput
 from pipeline.ingest.labels import Labels
 from pipeline.ingest.source import Source
-from pipeline.ingest.stream import Job, spooled
+from pipeline.ingest.stream import Job, spooled, take_labels, unread
+from tasks.errors import InputError
 
 Mapped = Callable[[Any, str], Source | None]
 
@@ -39,7 +41,8 @@ def open_named(
             name = rows_at(container, job.rows_at)
             direct = mapped(container, name) if container.kind(name) == ARRAY else None
             if direct is not None:
-                direct.labels = _labels(container, job, direct.n_rows)
+                direct.notes += _labels_at(container, job, direct.n_rows)[1]
+                take_labels(direct, job, partial(_labels, container, job, direct.n_rows))
                 return direct
     return spooled([_stream(partial(kind, path), job) for path in paths], job)
 
@@ -59,10 +62,11 @@ class _Labelled:
     opener: Callable[[], Container]
     job: Job
     n_rows: int
+    notes: list[Note]
 
     def check_labels(self) -> None:
         with self.opener() as container:
-            _labels_at(container, self.job, self.n_rows)
+            self.notes += _labels_at(container, self.job, self.n_rows)[1]
 
     def labels(self) -> Labels | None:
         with self.opener() as container:
@@ -95,29 +99,41 @@ def rows_at(container: Container, asked: str | None) -> str:
     return found
 
 
-def _labels_at(container: Container, job: Job, n_rows: int) -> str | None:
-    if not job.wants_labels:
-        return None
+def _labels_at(container: Container, job: Job, n_rows: int) -> tuple[str | None, list[Note]]:
+    """The array or column of the labels; None where there are none. And what there is to say about it."""
+    if not job.labelled:
+        return None, []
     where = str(container.path)
-    if is_anndata(container):
-        return labels_place(obs_places(container), None if job.labels_at is None else open_obs(job.labels_at), where)
-    if job.labels_at is not None and container.kind(normal_name(job.labels_at)):
-        return normal_name(job.labels_at)
-    return labels_place(label_places(container, n_rows), job.labels_at, where)
+    try:
+        found = obs_places(container) if (of_obs := is_anndata(container)) else []
+        if not of_obs and job.labels_at is not None and container.kind(normal_name(job.labels_at)):
+            return normal_name(job.labels_at), []
+        found = found if of_obs else label_places(container, n_rows)
+    except InputError as error:  # in another array of the file
+        if not job.seeks_labels:
+            raise
+        return None, [unread(error)]
+    if of_obs and job.labels_at is not None:
+        return labels_place(found, open_obs(job.labels_at), where), []
+    return job.place_of_labels(found, where)
 
 
 def _labels(container: Container, job: Job, n_rows: int) -> Labels | None:
-    name = _labels_at(container, job, n_rows)
+    name, _ = _labels_at(container, job, n_rows)
     return None if name is None else labels_of(container, name)
 
 
 def named_labels(container: Container, asked: str | None) -> Labels:
     """Labels of a file that is given for its labels alone."""
-    where = str(container.path)
+    where, option = str(container.path), f"--labels {container.path.name}:"
+    name: str | None
     if is_anndata(container):
-        name = labels_place(obs_places(container), None if asked is None else open_obs(asked), where)
+        name = labels_place(obs_places(container), None if asked is None else open_obs(asked), where, option)
+    elif asked is None:
+        name = labels_place(label_places(container), None, where, option)
     else:
-        name = None if asked is None else normal_name(asked)
+        name = normal_name(asked)
     if name is None or not container.kind(name):
-        raise UnknownInput(f"{asked!r} is no place of labels here", place(container, ""), "name it: FILE:NAME")
+        what = "there is no place of labels here" if asked is None else f"{asked!r} is no place of labels here"
+        raise UnknownInput(what, place(container, ""), "name it: FILE:NAME")
     return labels_of(container, name)

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse
 
 from pipeline.dataset import Note
-from pipeline.ingest.candidates import ROWS_AT, labels_place, one_of
+from pipeline.ingest.candidates import ROWS_AT, one_of
 from pipeline.ingest.errors import (
     CsrStructure,
     DamagedInput,
@@ -27,7 +27,7 @@ from pipeline.ingest.labels import from_array as labels_of_array
 from pipeline.ingest.npy import from_array
 from pipeline.ingest.npy_file import declared_bytes, read_header, refuse_objects
 from pipeline.ingest.source import CsrSource, Source
-from pipeline.ingest.stream import MAX_FEATURES, REAL_KINDS, Job, sparse_dtype
+from pipeline.ingest.stream import MAX_FEATURES, REAL_KINDS, Job, sparse_dtype, take_labels
 from tasks.rows.base import Array
 
 INFLATING = 3  # arrays in memory at once, in units of the declared size: as read, and converted
@@ -49,9 +49,12 @@ def open_npz(paths: Sequence[Path], job: Job) -> Source:
         return _from_scipy(arrays, path)
     name = one_of(_matrices(arrays), job.rows_at, "rows", ROWS_AT, str(path))
     source = from_array(arrays[name], f"{path.name}[{name}]")
-    found = [other for other, array in arrays.items() if array.ndim == 1 and array.dtype.kind in "iuUS"]
-    where = labels_place(found, job.labels_at, str(path)) if job.wants_labels else None
-    source.labels = None if where is None else labels_of_array(arrays[where], f"{path.name}[{where}]")
+    marks = [other for other, array in arrays.items() if array.ndim == 1 and array.dtype.kind in "iuUS"]
+    fitting = [other for other in marks if arrays[other].size == source.n_rows]
+    where, notes = job.place_of_labels(marks if job.labels_at is not None else fitting or marks, str(path))
+    source.notes += notes
+    if where is not None:
+        take_labels(source, job, lambda: labels_of_array(arrays[where], f"{path.name}[{where}]"))
     return source
 
 

@@ -45,7 +45,7 @@ def open_parquet(paths: Sequence[Path], job: Job) -> Source:
 def parquet_labels(path: Path, column: str | None) -> Labels:
     """A column of a Parquet file as labels."""
     with opened(path) as file:
-        name = labels_place(label_columns(file.schema_arrow), column, str(path))
+        name = labels_place(label_columns(file.schema_arrow), column, str(path), f"--labels {path.name}:")
         if name is None:
             one_of([], None, "labels", "FILE:COLUMN", str(path))
     assert name is not None
@@ -64,8 +64,8 @@ class ParquetStream:
         with opened(path) as file:
             schema = file.schema_arrow
             self.column = one_of(vector_columns(schema), job.rows_at, "rows", ROWS_AT, str(path))
-            wanted = labels_place(label_columns(schema), job.labels_at, str(path)) if job.wants_labels else None
-            self.labels_at = wanted
+            self.labels_at, notes = job.place_of_labels(label_columns(schema), str(path))
+            self.notes += notes
             self.dtype = _dtype_of(schema.field(self.column).type, f"{path}, column {self.column!r}")
             self.groups = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
             self.n_rows: int = sum(self.groups)

@@ -15,7 +15,7 @@ import scipy.sparse
 from pipeline.dataset import TEST, TRAIN, VALIDATION, Note
 from pipeline.ingest.errors import LabelsMissing, UnknownInput
 from pipeline.ingest.files import PathLike, expand, format_of
-from pipeline.ingest.images import ImageSource, named_by_table
+from pipeline.ingest.images import ImageSource, beside, named_by_table
 from pipeline.ingest.labels import Labels, LabelsLike, read_labels
 from pipeline.ingest.npy import from_array
 from pipeline.ingest.npz import from_sparse
@@ -123,7 +123,9 @@ def _labels(given: Given, source: Source) -> Labels:
     if given.labels is None or (isinstance(source, ImageSource) and source.named):
         if source.labels is None:
             option = NAMES[given.part].replace("_", "-")
-            raise LabelsMissing("its rows come without labels", source.name, f"give them with --{option}")
+            why = beside(source) if isinstance(source, ImageSource) else ""
+            hint = f"move them, or give labels with --{option}" if why else f"give them with --{option}"
+            raise LabelsMissing(why or "its rows come without labels", source.name, hint)
         return source.labels
     return read_labels(given.labels, source.n_rows, source.name)
 
@@ -153,11 +155,15 @@ def open_sources(
     return [source for source in opened if source is not None]
 
 
+TEXTS = {"svmlight"}  # formats whose columns may count from 0 or from 1
+
+
 def _refuse_idle(reading: Reading, formats: set[str], own: Sequence[bool]) -> None:
     """Options that would be without effect are refused: nobody should believe that they had one."""
     for names, values, known in (
         (("rows_at", "labels_at"), (reading.rows_at, reading.labels_at), LOCATED),
         (("raw_shape", "raw_dtype"), (reading.raw_shape, reading.raw_dtype), SHAPED),
+        (("index_base",), (reading.index_base,), TEXTS),
     ):
         for name, value in zip(names, values, strict=True):
             if value is not None and not formats & known:

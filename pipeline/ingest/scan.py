@@ -70,7 +70,8 @@ def scan(source: Source, dtype: str, tick: Callable[[int], None] | None = None) 
         too_large = np.flatnonzero(np.isfinite(peaks) & (peaks > LARGEST[dtype]))
         if too_large.size:
             raise _too_large(source, start + int(too_large[0]), float(peaks[too_large[0]]), dtype)
-        found.zero_rows += int(np.count_nonzero(peaks == 0))
+        with np.errstate(over="ignore"):  # of rows that are told above
+            found.zero_rows += int(np.count_nonzero(peaks.astype(dtype) == 0))  # as they will be stored
         found.peak = max(found.peak, float(peaks[np.isfinite(peaks)].max(initial=0.0)))
         if tick:
             tick(rows.n_rows)

@@ -12,11 +12,13 @@ import numpy as np
 import scipy.sparse
 
 from pipeline.dataset import Note
+from pipeline.ingest.candidates import UNREAD, labels_place, sought_labels
 from pipeline.ingest.errors import ColumnMismatch, CsrStructure, FeatureDtype, FeatureShape, LengthMismatch
 from pipeline.ingest.labels import Labels, join_labels
 from pipeline.ingest.npy_file import refuse_objects
 from pipeline.ingest.source import CsrSource, DenseSource, Pieces, Source
 from pipeline.ingest.spool import Spool
+from tasks.errors import InputError, LabelgroveError
 from tasks.rows import Csr, Dense, Rows
 from tasks.rows.base import Array
 
@@ -35,15 +37,25 @@ class Job:
     rows_at: str | None = None
     labels_at: str | None = None
     labelled: bool = True  # whether its own labels are wanted
-    must_label: bool = True  # whether the only candidate is taken for the labels, and several are an error
+    must_label: bool = True  # whether several candidates for the labels, or labels that nobody can read, are an error
     n_features: int | None = None
     raw_shape: str | None = None
     raw_dtype: str | None = None
     tick: Tick | None = None  # rows copied, rows in all (0: unknown)
 
     @property
-    def wants_labels(self) -> bool:
-        return self.labelled and (self.must_label or self.labels_at is not None)
+    def seeks_labels(self) -> bool:
+        """Whether labels are taken where it is plain which they are, and done without elsewhere."""
+        return self.labelled and not self.must_label and self.labels_at is None
+
+    def place_of_labels(self, found: Sequence[str], where: str) -> tuple[str | None, list[Note]]:
+        """Where among `found` the labels stand; None without labels. And what there is to say about it.
+
+        Raises UnknownInput and LabelsMissing where labels must be found, or are not where they were said to be.
+        """
+        if not self.labelled:
+            return None, []
+        return sought_labels(found) if self.seeks_labels else (labels_place(found, self.labels_at, where), [])
 
 
 class Stream(Protocol):
@@ -155,8 +167,28 @@ def spooled(streams: Sequence[Stream], job: Job) -> Source:
     source = _mapped(chain, spool)
     source.placed = chain.pieces().place
     source.notes += merged_notes(chain.name, Counter(spool.state))
-    source.labels = chain.labels()
+    take_labels(source, job, chain.labels)
     return source
+
+
+def take_labels(source: Source, job: Job, read: Callable[[], Labels | None]) -> None:
+    """Give a source the labels that `read` finds. Raises its errors and LengthMismatch; of labels that were only
+    sought these are a note.
+    """
+    try:
+        found = read()
+        if found is not None and len(found) != source.n_rows:
+            what = f"{len(found):,} labels for {source.n_rows:,} rows"
+            raise LengthMismatch(what, f"{found.source} and {source.name}", "one label a row, in the same order")
+        source.labels = found
+    except InputError as error:
+        if not job.seeks_labels:
+            raise
+        source.notes.append(unread(error))
+
+
+def unread(error: LabelgroveError) -> Note:
+    return Note(UNREAD, f"labels are not read: {error.what} [{error.where}]")
 
 
 def _copy(chain: Chain, spool: Spool, tick: Tick | None) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.dataset import Note
-from pipeline.ingest.candidates import LABELS_AT, ROWS_AT, listed, one_of
+from pipeline.ingest.candidates import LABELS_AT, ROWS_AT, SHOWN, likely_first, listed, one_of
 from pipeline.ingest.errors import (
     ColumnMismatch,
     DamagedInput,
@@ -36,13 +36,13 @@ from pipeline.ingest.errors import (
     UnsafeFormat,
     UnsafePath,
 )
-from pipeline.ingest.files import GZIP_START, UNSAFE, first_bytes, stamp
+from pipeline.ingest.files import GZIP_START, IMAGES, UNSAFE, first_bytes, stamp
 from pipeline.ingest.labels import Labels, from_items, from_lines
 from pipeline.ingest.npy import shard_order
 from pipeline.ingest.npy_file import declared_bytes, read_header
 from pipeline.ingest.source import SLAB_BYTES, Source
-from pipeline.ingest.stream import Job, Stream, check_dtype, spooled
-from tasks.errors import LabelgroveError
+from pipeline.ingest.stream import Job, Stream, check_dtype, spooled, unread
+from tasks.errors import InputError, LabelgroveError, ResourceError
 from tasks.rows import Dense, Rows
 from tasks.rows.base import Array
 
@@ -52,6 +52,7 @@ BLOCK, PIECE = tarfile.BLOCKSIZE, 2**20
 MAX_READ = 2**24  # bytes that one read may ask for: headers of members can declare any size
 MAX_LABEL = 2**20  # bytes of a member with a label
 CLASS = "cls"  # the ending that is taken when none is named
+NO_LABELS = {"npy", "json", *(ending.lstrip(".") for ending in IMAGES)}  # endings that are no labels of their own
 
 
 def open_webdataset(paths: Sequence[Path], job: Job) -> Source:
@@ -106,26 +107,46 @@ class ArchiveStream:
             raise SampleFormat(f"no vector: its members are {found}", where, "vectors are members KEY.npy")
         asked = self.job.rows_at
         self.rows_at = one_of(vectors, asked.lstrip(".").lower() if asked else None, "rows", ROWS_AT, where)
-        self.labels_at = self._label_place(sample.endings, where)
+        self.labels_at = self._label_place(sample, where)
         sample = next(self._samples())
         assert sample.vector is not None
         self.n_features, self.dtype = sample.vector.size, sample.vector.dtype
 
-    def _label_place(self, endings: Sequence[str], where: str) -> str | None:
+    def _label_place(self, sample: Sample, where: str) -> str | None:
         """An ending, or json:KEY."""
-        if not self.job.wants_labels:
+        endings = sample.endings
+        if not self.job.labelled:
             return None
         asked = self.job.labels_at
+        others = [ending for ending in endings if ending.rpartition(".")[2] not in NO_LABELS]
         if asked is None:
-            return CLASS if CLASS in endings else None
+            if CLASS in endings or self.job.seeks_labels:
+                return CLASS if CLASS in endings else None
+            offered = likely_first([*(f"json:{key}" for key in self._json_keys(sample)), *others])
+            if not offered:
+                return None
+            more = f" (or {', '.join(offered[1:SHOWN])})" if offered[1:] else ""
+            hint = f"say where the labels are: {LABELS_AT} {offered[0]}{more}"
+            raise LabelsMissing(f"no label: no member ends in {CLASS!r}", where, hint)
         asked = asked.lstrip(".")
         if asked.startswith("json:") or asked in endings:
             return asked
         if "json" in endings:
             return f"json:{asked}"
-        others = [ending for ending in endings if ending != self.rows_at]
-        hint = f"{LABELS_AT} takes an ending ({listed(others)}) or json:KEY"
+        hint = f"{LABELS_AT} takes an ending ({listed([e for e in endings if e != self.rows_at])}) or json:KEY"
         raise LabelsMissing(f"no member ends in {asked!r}", where, hint)
+
+    def _json_keys(self, sample: Sample) -> list[str]:
+        """Keys of the first sample's JSON whose values can be labels."""
+        if "json" not in sample.endings:
+            return []
+        with self._archive() as archive:
+            for member in _members(archive, self.path):
+                if self._named(member) == (sample.key, "json") and member.size <= MAX_LABEL:
+                    found = _json(_content(archive, member, f"{self.path}, member {member.name!r}"))
+                    labels = found if isinstance(found, dict) else {}
+                    return sorted(key for key, value in labels.items() if _is_label(value))
+        return []
 
     # ---- reading -------------------------------------------------------------------------------------------------
 
@@ -205,10 +226,23 @@ class ArchiveStream:
         if ending == self.rows_at and wanted:
             sample.vector = self._vector(archive, member, where, first)
         elif place and ending == (place.split(":", 1)[0] if place.startswith("json:") else place):
-            if member.size > MAX_LABEL:
-                what = f"{member.size:,} bytes for a label; the limit is {MAX_LABEL:,}"
-                raise DeclaredTooLarge(what, where, "give labels in a file of their own (--labels)")
-            sample.label = _label(_content(archive, member, where), place, where)
+            try:
+                sample.label = self._label(archive, member, place, where)
+            except (InputError, ResourceError) as error:
+                self._do_without(error)
+
+    def _label(self, archive: tarfile.TarFile, member: tarfile.TarInfo, place: str, where: str) -> Any:
+        if member.size > MAX_LABEL:
+            what = f"{member.size:,} bytes for a label; the limit is {MAX_LABEL:,}"
+            raise DeclaredTooLarge(what, where, "give labels in a file of their own (--labels)")
+        return _label(_content(archive, member, where), place, where)
+
+    def _do_without(self, error: LabelgroveError) -> None:
+        """Labels that were only sought are left out when they cannot be read. Raises the error of others."""
+        if not self.job.seeks_labels:
+            raise error
+        self.labels_at = None
+        self.notes.append(unread(error))
 
     def _vector(self, archive: tarfile.TarFile, member: tarfile.TarInfo, where: str, first: bool) -> Array:
         if 2 * member.size > self.job.max_bytes:
@@ -252,7 +286,8 @@ class ArchiveStream:
         assert skipped or sample.vector is not None
         if self.labels_at is not None and sample.label is None:
             what = f"no label: no member for {self.labels_at!r}"
-            raise LabelOutOfRange(what, self._where(sample), "every row has a label; leave the sample out")
+            hint = "every row has a label; leave the sample out"
+            self._do_without(LabelOutOfRange(what, self._where(sample), hint))
         return sample
 
     @contextmanager
@@ -333,15 +368,26 @@ def _label(content: bytes, place: str, where: str) -> Any:
     if not place.startswith("json:"):
         return text
     key = place.split(":", 1)[1]
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise LabelDtype(f"this is no JSON ({error})", where, "give labels as .cls members") from error
-    if not isinstance(found, dict) or key not in found:
-        keys = listed(sorted(found)) if isinstance(found, dict) else "none"
+    found = _json(text)
+    if not isinstance(found, dict):
+        raise LabelDtype("this is no JSON object", where, "give labels as .cls members")
+    if key not in found:
+        keys = listed(likely_first(sorted(name for name, value in found.items() if _is_label(value))))
         raise LabelsMissing(f"no key {key!r}; keys: {keys}", where, f"{LABELS_AT} json:KEY")
     if found[key] is None:
         raise LabelOutOfRange("the label is null", where, "every row has a label; leave the sample out")
-    if isinstance(found[key], bool) or not isinstance(found[key], int | str):
+    if not _is_label(found[key]):
         raise LabelDtype(f"label {found[key]!r} of type {type(found[key]).__name__}", where, "integers, or names")
     return found[key]
+
+
+def _json(text: str | bytes) -> Any:
+    """What it says; None where it is no JSON."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_label(value: Any) -> bool:
+    return isinstance(value, int | str) and not isinstance(value, bool)

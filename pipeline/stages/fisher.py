@@ -11,8 +11,9 @@ from pipeline.image_encodings import FisherEncoding
 from pipeline.pool import Pool
 from pipeline.stage import Estimate, Facts, Work
 from pipeline.stages.described import DescribedStage, check_chunk
-from pipeline.stages.sample import sample_files, sample_step
+from pipeline.stages.sample import NoDescriptors, sample_files, sample_step
 from pipeline.stages.words import PoolSample, train_words, words_estimate
+from tasks.errors import ParamError
 from tasks.features.descriptor_sample import Projection, SampleFile, mixture_part, moments_part, scatter_part
 from tasks.features.fisher import FisherParams
 from tasks.features.fisher_encoder import FisherEncoder
@@ -37,6 +38,10 @@ class FisherStage(DescribedStage):
     @classmethod
     def of(cls, encoding: FisherEncoding, facts: Facts) -> Self:
         """Raises ParamError."""
+        for key in ("gaussians", "components"):
+            if encoding.sampled < getattr(encoding, key):
+                why = f"{getattr(encoding, key)} {key} are learnt from it"
+                raise ParamError("fisher.sample", encoding.sampled, f"at least {getattr(encoding, key)}", why)
         check_chunk(encoding, facts, "gaussians", encoding.width)
         return cls(encoding)
 
@@ -74,6 +79,11 @@ class FisherStage(DescribedStage):
         encoding, files = self.encoding, sample_files(work, self.encoding)
         projection: Projection = {}
         if encoding.components:
+            known = sum(file.rows for file in files)
+            if known < encoding.components:
+                what = f"{known:,} descriptors with contrast were found for {encoding.components} principal components"
+                hint = "fewer components, smaller patches or a lower contrast"
+                raise NoDescriptors(what, f"encode {encoding.name}", hint)
             params = PcaParams(components=encoding.components)
             found = fit_components(PoolDescriptors(work.pool, files, self.name), params, work.seed)
             projection = {"mean": found.mean.astype(np.float32), "directions": found.projection(whiten=False)}

@@ -40,7 +40,7 @@ class LlcParams:
 
     def __post_init__(self) -> None:
         if not 1 <= self.nearest <= MOST_NEAREST:
-            raise ParamError("llc.nearest", self.nearest, f"1 to {MOST_NEAREST}", "it counts the words of a code")
+            raise ParamError("llc.neighbours", self.nearest, f"1 to {MOST_NEAREST}", "it counts the words of a code")
         if not 1e-10 <= self.beta <= 1e10:
             raise ParamError("llc.beta", self.beta, "1e-10 to 1e10", "it makes the system of a code solvable")
         levels = self.pyramid
@@ -55,7 +55,7 @@ class LlcParams:
     def columns(self, n_words: int) -> int:
         """Of the encoded rows. Raises ParamError when they cannot be numbered, or a code needs more words."""
         if self.nearest > n_words:
-            raise ParamError("llc.nearest", self.nearest, f"1 to {n_words}", "the vocabulary has no more words")
+            raise ParamError("llc.neighbours", self.nearest, f"1 to {n_words}", "the vocabulary has no more words")
         if self.n_cells * n_words > MOST_COLUMNS:
             why = f"{self.n_cells} cells of {n_words:,} words are more columns than int32 can number"
             raise ParamError("llc.pyramid", list(self.pyramid), "fewer cells", why)

@@ -8,6 +8,7 @@ import scipy.sparse
 
 from pipeline.ingest import ingest, open_source
 from pipeline.ingest.errors import ColumnMismatch
+from tasks.errors import ParamError
 from tests.pipeline.ingest.samples import notes, stored
 
 
@@ -84,3 +85,19 @@ def test_rows_alone_for_prediction(tmp_path, small):
     np.testing.assert_array_equal(np.vstack(pieces), small[0])
     with pytest.raises(ColumnMismatch, match="4 columns where 5"):
         open_source(tmp_path / "x.npy", tmp_path / "spool", n_features=5)
+
+
+def test_rows_that_vanish_in_the_type_they_are_stored_in_are_counted(tmp_path):
+    values = np.ones((40, 3))
+    values[:5] *= 1e-80
+    made = ingest(values, tmp_path / "d.zarr", labels=np.arange(40) % 4)
+    assert [note.text for note in made.notes if note.code == "ZeroRows"] == ["5 rows hold only zeros"]
+
+
+def test_a_stated_number_of_columns_is_checked_and_an_idle_base_refused(tmp_path):
+    np.save(tmp_path / "x.npy", np.ones((40, 3)))
+    with pytest.raises(ColumnMismatch, match="3 columns where 99 are expected"):
+        ingest(tmp_path / "x.npy", tmp_path / "d.zarr", labels=np.arange(40) % 4, n_features=99)
+    with pytest.raises(ParamError, match="index_base"):
+        ingest(tmp_path / "x.npy", tmp_path / "d.zarr", labels=np.arange(40) % 4, index_base=1)
+    assert ingest(tmp_path / "x.npy", tmp_path / "d.zarr", labels=np.arange(40) % 4, n_features=3).n_features == 3

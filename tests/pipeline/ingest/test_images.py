@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import zlib
 from pathlib import Path
@@ -90,6 +91,7 @@ def test_a_table_names_files_and_their_labels(tmp_path: Path) -> None:
         ("file\tlabel\nclass-0/00.png", "UnknownInput", ("line 2", "1 fields")),
         ("file\ta\tb\nclass-0/00.png\t1\t2", "UnknownInput", ("labels.tsv:COLUMN", "'a'")),
         ("file\nclass-0/00.png", "UnknownInput", ("labels.tsv:COLUMN",)),
+        ("id\tlabel\n1\ta", "UnknownInput", ("none of its columns, 'id', 'label', names the files", "call it file")),
     ],
 )
 def test_tables_that_do_not_fit(tmp_path: Path, lines: str, error: str, words: tuple[str, ...]) -> None:
@@ -178,7 +180,7 @@ def test_other_files_are_passed_over(tmp_path: Path) -> None:
     (root / "class-1" / "._00.png").write_bytes(b"")
     dataset = ingest(root, tmp_path / "d.zarr", validation=0.0, test=0.0)
     assert dataset.n_rows == 6
-    assert codes(dataset)["PassedOver"] == "all: 1 files that are no images"
+    assert codes(dataset)["PassedOver"] == "all: 1 files of no format of images that is read (1 .txt)"
 
 
 def test_images_and_numbers_are_not_mixed(tmp_path: Path) -> None:
@@ -231,3 +233,44 @@ def test_images_that_are_named_one_by_one(tmp_path: Path) -> None:
     source = open_source(str(root / "class-1" / "*.png"), tmp_path / "spool")
     assert isinstance(source, ImageSource)
     assert source.files == ["00.png", "01.png", "02.png", "03.png"]
+
+
+def test_columns_of_files_go_by_several_names(tmp_path: Path) -> None:
+    root = image_folder(tmp_path / "all", 2, 2)
+    for heading in ("File", "filename", "IMAGE", "path"):
+        (tmp_path / "t.csv").write_text(f"{heading},kind\nclass-1/01.png,a\nclass-0/00.png,b\n")
+        made = ingest(root, tmp_path / "d.zarr", labels=tmp_path / "t.csv", validation=0.0, test=0.0, force=True)
+        assert labels_by_row(made) == {0: "a", 1: "b"}
+
+
+def test_links_are_followed_once_and_odd_files_passed_over(tmp_path: Path) -> None:
+    root, other = image_folder(tmp_path / "all", 2, 2), image_folder(tmp_path / "other", 1, 3)
+    (root / "linked").symlink_to(other / "class-0")
+    (root / "class-1" / "back").symlink_to(root)
+    (root / "class-0" / "gone.png").symlink_to(tmp_path / "nowhere.png")
+    os.mkfifo(root / "class-0" / "pipe.png")
+    (root / "class-1" / "photo.heic").write_bytes(b"")
+    with open(os.fsencode(root / "class-1") + b"/x\xfe.png", "wb") as file:
+        file.write(encoded(texture(0)))
+    dataset = ingest(root, tmp_path / "d.zarr", validation=0.0, test=0.0)
+    assert labels_by_row(dataset) == dict(enumerate(["class-0"] * 2 + ["class-1"] * 2 + ["linked"] * 3))
+    said = [note.text for note in dataset.notes if note.code == "PassedOver"]
+    assert said[0] == "all: 1 files of no format of images that is read (1 .heic)"
+    assert said[1].startswith("all: 3 files that cannot be read: class-0/gone.png (no regular file), class-0/pipe.png")
+    assert "class-1/x\\udcfe.png (its name is no UTF-8)" in said[1]
+    assert {note.level for note in dataset.notes if note.code == "PassedOver"} == {"warning"}
+
+
+def test_images_beside_the_folders_of_classes_are_named(tmp_path: Path) -> None:
+    root = image_folder(tmp_path / "all", 2, 2)
+    (root / "cover.jpg").write_bytes(encoded(texture(1), "JPEG"))
+    with pytest.raises(errors.LabelsMissing, match=r"1 of its images lie beside the folders of classes: cover\.jpg"):
+        ingest(root, tmp_path / "d.zarr")
+
+
+@pytest.mark.parametrize("kind", ["GIF", "JPEG2000", "WEBP"])
+def test_further_formats(tmp_path: Path, kind: str) -> None:
+    root = image_folder(tmp_path / "all", 2, 2)
+    ending = {"GIF": "gif", "JPEG2000": "jp2", "WEBP": "webp"}[kind]
+    (root / "class-0" / f"x.{ending}").write_bytes(encoded(texture(5), kind))
+    assert ingest(root, tmp_path / "d.zarr", validation=0.0, test=0.0).n_rows == 5
