@@ -6,7 +6,7 @@ Read as plain arrays; the package itself is not needed.
 from __future__ import annotations
 
 from pipeline.ingest.candidates import ROWS_AT, one_of
-from pipeline.ingest.containers import ARRAY, GROUP, Container, is_sparse, no_text, normal_name
+from pipeline.ingest.containers import ARRAY, GROUP, Container, is_sparse, no_text, normal_name, text_attr
 
 X = "X"
 
@@ -14,7 +14,7 @@ X = "X"
 def is_anndata(container: Container) -> bool:
     if container.kind("") != GROUP:
         return False
-    if container.attrs("").get("encoding-type") == "anndata":
+    if text_attr(container.attrs(""), "encoding-type") == "anndata":
         return True
     return {X, "obs", "var"} <= set(container.children(""))
 
@@ -47,8 +47,7 @@ def obs_places(container: Container) -> list[str]:
     """Columns of obs that may be labels: names or integers, without the index."""
     if container.kind("obs") != GROUP:
         return []
-    index = container.attrs("obs").get("_index", "_index")
-    index = index.decode() if isinstance(index, bytes) else index
+    index = text_attr(container.attrs("obs"), "_index") or "_index"
     found = []
     for child in container.children("obs"):
         name = f"obs/{child}"

@@ -10,28 +10,10 @@ from pipeline.ingest.errors import LabelsMissing, UnknownInput
 
 SHOWN = 20  # candidates in a message
 LIKELY = (
-    *("label", "labels", "y", "target", "targets", "class", "classes", "cls", "category", "categories", "species"),
-    *("type", "celltype", "kind", "tag"),
-)  # words in the names of labels, the likeliest first
+    "label labels y target targets class classes cls category categories species type celltype kind tag"
+).split()  # words in the names of labels, the likeliest first
 IDS = frozenset(
-    (
-        "id",
-        "ids",
-        "index",
-        "idx",
-        "key",
-        "keys",
-        "row",
-        "rows",
-        "rowid",
-        "uid",
-        "uuid",
-        "guid",
-        "file",
-        "filename",
-        "path",
-        "url",
-    )
+    "id ids index idx key keys row rows rowid uid uuid guid file filename path url".split()
 )  # words in the names of what tells rows apart
 UNREAD = "LabelsNotRead"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -19,6 +19,7 @@ from pipeline.ingest.errors import (
     FeatureShape,
     LabelDtype,
     UnknownInput,
+    readable,
 )
 from pipeline.ingest.files import stamp
 from pipeline.ingest.label_parts import LabelParts
@@ -35,7 +36,6 @@ from pipeline.ingest.stream import (
     check_pointers,
     sparse_dtype,
 )
-from tasks.errors import LabelgroveError
 from tasks.rows import Dense, Rows
 from tasks.rows.base import Array
 
@@ -88,18 +88,6 @@ Opener = Callable[[], AbstractContextManager[Container]]
 
 def place(container: Container, name: str) -> str:
     return f"{container.path}, {name or '/'}"
-
-
-@contextmanager
-def readable(where: str) -> Iterator[None]:
-    """Turn whatever a library says about a file that it cannot read into DamagedInput."""
-    try:
-        yield
-    except (LabelgroveError, MemoryError):
-        raise
-    except Exception as error:
-        what = f"it cannot be read ({type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''})"
-        raise DamagedInput(what, where, "copy the file again, or write it again") from error
 
 
 # ---- looking around ----------------------------------------------------------------------------------------------
@@ -269,7 +257,7 @@ class CsrStream:
 def _sparse_shape(container: Container, name: str, nodes: list[Node], n_features: int | None) -> tuple[int, int]:
     """Rows and columns that a sparse group declares; CsrStructure for columns instead of rows."""
     attrs = container.attrs(name)
-    kind = str(attrs.get("encoding-type") or attrs.get("h5sparse_format") or "csr")
+    kind = text_attr(attrs, "encoding-type") or text_attr(attrs, "h5sparse_format") or "csr"
     pointers = nodes[2].shape[0] - 1 if nodes[2].shape else -1
     shape = attrs.get("shape", attrs.get("h5sparse_shape"))
     if shape is None and "shape" in container.children(name):
@@ -280,13 +268,30 @@ def _sparse_shape(container: Container, name: str, nodes: list[Node], n_features
     where = place(container, name)
     if shape is None:
         raise CsrStructure("it does not say how many columns there are", where, "state it: --features N")
-    sizes = [int(size) for size in np.asarray(shape).ravel()]
+    sizes = _whole_numbers(shape, where)
     if len(sizes) != 2 or not 1 <= sizes[1] <= MAX_FEATURES or sizes[0] < 0:
         raise FeatureShape(f"a sparse matrix of shape {tuple(sizes)}", where, "rows x features is expected")
     if kind.startswith("csc") or (pointers == sizes[1] != sizes[0]):
         hint = "CSC cannot be read row by row: convert it (X.tocsr()) and write it again"
         raise UnknownInput("it is sorted by column (CSC), not by row (CSR)", where, hint)
     return sizes[0], sizes[1]
+
+
+def _whole_numbers(shape: Any, where: str) -> list[int]:
+    """Sizes as an attribute or an array gives them; FeatureShape for what is no list of whole numbers."""
+    try:
+        found = [(size, int(size)) for size in np.asarray(shape).ravel().tolist()]
+    except (TypeError, ValueError, OverflowError):
+        found = [(None, 0)]
+    if not found or any(size != whole or isinstance(size, bool) for size, whole in found):
+        raise FeatureShape(f"a sparse matrix of shape {shape!r}", where, "two whole numbers are expected")
+    return [whole for _, whole in found]
+
+
+def text_attr(attrs: dict[str, Any], name: str) -> str:
+    """An attribute that is text; "" where there is none, or it is of another kind."""
+    value = attrs.get(name, "")
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value if isinstance(value, str) else ""
 
 
 def _check_declared(nbytes: int, limit: int, where: str) -> None:
@@ -315,9 +320,7 @@ def labels_of(container: Container, name: str) -> Labels:
     if "categories" in container.attrs(name):
         hint = "read the file with a current anndata and write it again"
         raise UnknownInput("this column of names is in an old layout", place(container, name), hint)
-    node = container.array(name)
-    if len(node.shape) != 1:
-        return labels_of_array(np.empty((*node.shape[:1], 0)), node.where)  # refuses it in its own words
+    node = _column(container, name)
     for start in range(0, node.shape[0], LABEL_ROWS):
         values = _read_labels(node, start, min(start + LABEL_ROWS, node.shape[0]))
         if values.dtype.kind in "iu":
@@ -325,6 +328,33 @@ def labels_of(container: Container, name: str) -> Labels:
         else:
             found.words(texts(values, found.source, start))
     return found.labels()
+
+
+def label_rows(container: Container, name: str) -> int:
+    """How many labels there are, as the file declares it. Raises LabelDtype for what is no column."""
+    if container.kind(name) == GROUP:
+        children = container.children(name)
+        part = next((part for part in ("codes", "values") if part in children), None)
+        if part is None:
+            raise UnknownInput("it is a group, and a column is expected", place(container, name), "name a column in it")
+        name = f"{name}/{part}"
+    return int(_column(container, name).shape[0])
+
+
+def _column(container: Container, name: str) -> Node:
+    """An array of one axis. A part of it that was never written is no label: as such its fill value would be class 0.
+
+    Raises LabelDtype, and DamagedInput for chunks that are not there.
+    """
+    node = container.array(name)
+    if len(node.shape) != 1:
+        labels_of_array(np.empty((*node.shape[:1], 0)), node.where)  # refuses it in its own words
+    absent, total = node.absent()
+    if absent:
+        what = f"{absent:,} of {total:,} chunks of the labels are not there; the fill value is no label"
+        hint = "copy it again; zarr leaves out chunks of zeros unless it writes with write_empty_chunks"
+        raise DamagedInput(what, node.where, f"{hint}; or give the labels in a file of their own (--labels)")
+    return node
 
 
 def _read_labels(node: Node, start: int, stop: int) -> Array:
@@ -354,10 +384,13 @@ def texts(values: Array, source: str, first: int = 0) -> list[str]:
 def _labels_of_group(container: Container, name: str, found: LabelParts) -> None:
     children = container.children(name)
     if {"codes", "categories"} <= set(children):
-        codes, words = (container.array(f"{name}/{part}") for part in ("codes", "categories"))
+        codes, words = (_column(container, f"{name}/{part}") for part in ("codes", "categories"))
         _categorical(codes, _read_labels(words, 0, words.shape[0]), found)
     elif {"values", "mask"} <= set(children):
-        values, mask = (container.array(f"{name}/{part}") for part in ("values", "mask"))
+        values, mask = _column(container, f"{name}/values"), container.array(f"{name}/mask")
+        if mask.shape != values.shape:
+            what = f"a mask of shape {mask.shape} for values of shape {values.shape}"
+            raise DamagedInput(what, mask.where, "write the column again")
         with readable(mask.where):
             nulls = np.flatnonzero(mask.read(0, mask.shape[0]))
         if nulls.size:
@@ -380,7 +413,7 @@ def _categorical(node: Node, words: Array, found: LabelParts) -> None:
             raise LabelDtype(f"codes of type {codes.dtype}", node.where, "write the column again")
         null = np.flatnonzero(codes < 0)
         if null.size:
-            found.refuse_null(int(null[0]))
+            found.refuse_null(int(null[0]))  # counts from the rows that are done
         if codes.size and int(codes.max()) >= words.size:
             row = start + int(codes.argmax())
             what = f"code {codes.max()} of {words.size} categories"

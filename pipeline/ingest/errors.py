@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tasks.errors import InputError, ResourceError, UsageError
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tasks.errors import InputError, LabelgroveError, ResourceError, UsageError
 
 
 class SourceMissing(InputError):
@@ -19,6 +22,34 @@ class UnsafeFormat(InputError):
 
 class DamagedInput(InputError):
     """A file is not what its name or its header says: cut short, no such format, not text."""
+
+
+@contextmanager
+def readable(where: str) -> Iterator[None]:
+    """Turn whatever a library says about a file that it cannot read into DamagedInput."""
+    try:
+        yield
+    except (LabelgroveError, MemoryError):
+        raise
+    except Exception as error:
+        said = str(error).splitlines()
+        what = f"it cannot be read ({type(error).__name__}: {said[0] if said else ''})"
+        raise DamagedInput(what, where, "copy the file again, or write it again") from error
+
+
+@contextmanager
+def guarded(where: str) -> Iterator[None]:
+    """As `readable`, around a whole reader: what the disk says stays as it is."""
+    disk: OSError | None = None
+    with readable(where):
+        try:
+            yield
+        except OSError as error:
+            if error.errno is None:  # of a library that unpacks, not of the disk
+                raise
+            disk = error
+    if disk is not None:
+        raise disk
 
 
 class UnsafePath(InputError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -10,8 +11,8 @@ import h5py
 import numpy as np
 
 from pipeline.dataset import Note
-from pipeline.ingest.containers import ARRAY, GROUP, Node, readable
-from pipeline.ingest.errors import UnknownInput
+from pipeline.ingest.containers import ARRAY, GROUP, Node
+from pipeline.ingest.errors import UnknownInput, readable
 from pipeline.ingest.named_arrays import open_named
 from pipeline.ingest.npy_file import declared_bytes
 from pipeline.ingest.source import DenseSource, Source
@@ -43,12 +44,11 @@ class H5Node:
         return values
 
     def absent(self) -> tuple[int, int]:
-        if not self.dataset.chunks:
-            return 0, 0
-        total = int(
-            np.prod([-(-n // size) for n, size in zip(self.shape, self.dataset.chunks, strict=True)], dtype=object)
-        )
-        return max(0, total - int(self.dataset.id.get_num_chunks())), total
+        with readable(self.where):
+            if not self.dataset.chunks:  # one piece, which stands in the file when something was written
+                return int(bool(self.dataset.size) and not self.dataset.id.get_storage_size()), 1
+            total = math.prod(-(-n // size) for n, size in zip(self.shape, self.dataset.chunks, strict=True))
+            return max(0, total - int(self.dataset.id.get_num_chunks())), total
 
 
 class H5File:
@@ -120,6 +120,8 @@ def mapped(container: Any, name: str) -> Source | None:
     if node.dataset.chunks or offset is None or not node.shape or not node.shape[0]:
         return None
     check_matrix(node.shape, node.dtype, node.where)
+    if node.dataset.id.get_type() != h5py.h5t.py_create(node.dtype):
+        return None  # integers of fewer bits, floats of another layout: HDF5 converts them
     needed = declared_bytes(node.shape, node.dtype)
     if offset + needed > container.path.stat().st_size:
         return None  # reading it in order says what is wrong

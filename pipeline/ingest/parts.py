@@ -127,6 +127,9 @@ def _labels(given: Given, source: Source) -> Labels:
             hint = f"move them, or give labels with --{option}" if why else f"give them with --{option}"
             raise LabelsMissing(why or "its rows come without labels", source.name, hint)
         return source.labels
+    if isinstance(source, ImageSource):
+        text = "labels that name no files are taken in the order of the files' paths"
+        source.notes.append(Note("LabelsInOrder", f"{source.name}: {text}", "warning"))
     return read_labels(given.labels, source.n_rows, source.name)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,8 +17,8 @@ import numpy as np
 import zarr
 
 from pipeline.dataset import FORMAT
-from pipeline.ingest.containers import ARRAY, GROUP, Node, readable
-from pipeline.ingest.errors import DamagedInput, SourceMissing, UnknownInput, UnsafeFormat
+from pipeline.ingest.containers import ARRAY, GROUP, Node
+from pipeline.ingest.errors import DamagedInput, SourceMissing, UnknownInput, UnsafeFormat, readable
 from pipeline.ingest.named_arrays import open_named
 from pipeline.ingest.npy_file import declared_bytes
 from pipeline.ingest.source import Source
@@ -26,7 +27,6 @@ from tasks.rows.base import Array
 
 SMALL_CHUNK = 2**25  # bytes; several such chunks are decoded at a time
 META = "zarr.json"  # of format 3; format 2 has others
-NO_CHUNKS = (META, ".zarray", ".zattrs", ".zgroup", ".zmetadata")
 MAX_META = 2**26  # bytes of metadata
 
 
@@ -58,9 +58,17 @@ class ZarrNode:
     def absent(self) -> tuple[int, int]:
         """By the number of files: zarr would make a list of all chunks, of which there may be any number."""
         sizes = self.array.shards or self.array.chunks
-        total = math.prod(-(-n // size) for n, size in zip(self.shape, sizes, strict=True))
-        there = sum(1 for path in self.folder.rglob("*") if path.name not in NO_CHUNKS and path.is_file())
+        grid = [-(-n // size) for n, size in zip(self.shape, sizes, strict=True)]
+        total = math.prod(grid)
+        there = sum(1 for path in self.folder.rglob("*") if self._is_chunk(path, grid))
         return max(0, total - there), total
+
+    def _is_chunk(self, path: Path, grid: Sequence[int]) -> bool:
+        """Whether a file is one of the grid: others, and those of an earlier shape, lie beside them."""
+        key = path.relative_to(self.folder).as_posix()
+        place = tuple(int(word) for word in re.findall(r"[0-9]{1,18}", key))
+        inside = len(place) == len(grid) and all(i < n for i, n in zip(place, grid, strict=True))
+        return inside and key == self.array.metadata.encode_chunk_key(place) and path.is_file()
 
 
 class ZarrFolder:
