@@ -61,8 +61,8 @@ def write_preset(name: str, data: Path, folder: Path) -> Path:
     Raises UsageError for a preset that does not exist, PresetChanged, the errors of opening the dataset, DiskFull.
     """
     if name not in PRESETS:
-        listed = "; ".join(f"{known}: {what}" for known, what in PRESETS.items())
-        raise UsageError(f"there is no preset {name!r}", name, f"presets are {listed}")
+        listed = "".join(f"\n    {known}: {what}" for known, what in PRESETS.items())
+        raise UsageError(f"there is no preset {name!r}", name, f"name one of these{listed}")
     dataset = Dataset.open(data)
     if (name in IMAGES) != (dataset.body == "images"):
         what = "is of images" if name in IMAGES else "is of rows of numbers, and these are images"

@@ -16,6 +16,7 @@ from pipeline.commands.certifying import certificate_text, certified
 from pipeline.commands.inspecting_dataset import dataset_text, is_dataset
 from pipeline.commands.inspecting_svm import kind_of, learnt_text, svm_facts, svm_lines
 from pipeline.commands.looking import clean
+from pipeline.commands.model_folders import refuse_other_folder
 from pipeline.dataset import SPLITS, Dataset
 from pipeline.dataset_facts import dataset_facts
 from pipeline.outputs import text_table
@@ -66,6 +67,7 @@ def inspect(
         raise UsageError("--data has no meaning without --hash or --certify", "--data", "add one, or leave it out")
     if certify and data is None:
         raise UsageError("--certify needs the rows that the model learnt from", "--certify", "add --data DATASET")
+    refuse_other_folder(model, "labelgrove inspect MODEL --data DATASET")
     saved = load_model(model)
     found = facts_of(saved)
     if hash:

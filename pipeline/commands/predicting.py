@@ -22,6 +22,7 @@ from pipeline.accuracy import (
     tree_of_file,
 )
 from pipeline.commands.inspecting_svm import kind_of
+from pipeline.commands.model_folders import refuse_other_folder
 from pipeline.commands.new_rows import OPTIONS, is_dataset, open_rows, options_of
 from pipeline.dataset import SPLITS, Dataset
 from pipeline.ingest.errors import check_columns
@@ -35,12 +36,11 @@ from tasks.errors import UsageError
 from tasks.features.errors import NegativeFeature, numbered
 from tasks.models.blocks import predict_block
 from tasks.models.encoder import encode_all
-from tasks.models.errors import ModelMissing, NoProbabilities
+from tasks.models.errors import NoProbabilities
 from tasks.models.flat import is_tree
 from tasks.models.folder import SavedModel, load_model
 from tasks.models.predictions import LABEL_LOG, PROBABILITIES, join_parts, part_name, read_part, write_part
 from tasks.models.selection import Selected, Selection
-from tasks.models.sums import HEADER, SUMS
 from tasks.relaxed.hierarchy import ONE_VS_ALL, Hierarchy
 from tasks.rows import Descriptors, Rows
 from tasks.worker import WorkerSettings
@@ -97,7 +97,7 @@ def predict(
     asked: dict[str, Any] = {"--split": split, "--scheduler": scheduler}
     asked |= {"--labels": labels, "--taxonomy": taxonomy, **options_of(reading)}
     _refuse_idle(of_dataset, asked, shown(data))
-    _refuse_other_folder(model)
+    refuse_other_folder(model, "labelgrove predict MODEL DATA -o PREDICTIONS.parquet")
     saved = load_model(model)
     if proba and not saved.probabilistic:
         raise NoProbabilities(
@@ -133,21 +133,6 @@ def _refuse_idle(of_dataset: bool, asked: Mapping[str, Any], data: str) -> None:
         if asked[name] is not None:
             hint = HAS_ITS_OWN if name == "--labels" else "leave it out"
             raise UsageError(f"{name} has no meaning for rows of {kind}", f"{name}, {data}", hint)
-    labelled = asked["--labels"] is not None or asked["--labels-at"] is not None
-    if asked["--taxonomy"] is not None and not labelled and not of_dataset:
-        raise UsageError("--taxonomy has no meaning without --labels", "--taxonomy", "give the labels, too")
-
-
-def _refuse_other_folder(model: Path) -> None:
-    """A run folder, its folder of models and a dataset are often given for a model: the models there are named."""
-    if (model / HEADER).exists() or (model / SUMS).exists() or not model.is_dir():
-        return
-    if (model / "zarr.json").is_file():
-        hint = "the model comes first: labelgrove predict MODEL DATA -o PREDICTIONS.parquet"
-        raise ModelMissing("this is a dataset, and a model is expected", str(model), hint)
-    found = sorted(path.parent for pattern in (f"*/{HEADER}", f"models/*/{HEADER}") for path in model.glob(pattern))
-    if found:
-        raise ModelMissing("this is a folder of models", str(model), f"name one: {', '.join(map(str, found))}")
 
 
 def _check_beam(beam: int, saved: SavedModel, model: Path) -> None:
@@ -261,6 +246,8 @@ def _predict_files(
         accuracy = Accuracy(saved, tree_of_file(fetch.local(taxonomy), saved))
     width, classes = saved.n_features, classes_of_model(saved)
     source, known = open_rows(data, scratch / "spool", width, labels, classes, reading)
+    if taxonomy is not None and known is None:
+        raise UsageError("--taxonomy has no meaning without labels", f"--taxonomy, {shown(data)}", "give --labels, too")
     parts: list[Path] = []
     blank: list[str] = []
     for start, rows in source.slabs():

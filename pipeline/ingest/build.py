@@ -308,14 +308,14 @@ def _class_notes(y: Array, split: Array, kept: Array, classes: Classes) -> list[
         found = f"only of class {classes.table.label(int(filled[0]))}" if filled.size else "none"
         what = f"training rows: {found}; at least two classes are needed"
         raise OneClassData(what, classes.source, "check the labels, the split and what was left out")
-    found = _alone(y[kept], classes)
+    alone = _alone(y[kept], classes)
     empty = np.flatnonzero(counts == 0)
     if not empty.size:
-        return found
+        return alone
     shown = ", ".join(classes.table.label(int(c)) for c in empty[:SHOWN_CLASSES])
     more = f" and {empty.size - SHOWN_CLASSES} more" if empty.size > SHOWN_CLASSES else ""
     text = f"{empty.size} of {len(classes)} classes have no training rows: {shown}{more}"
-    return [*found, Note("ClassWithoutRows", text, "warning")]
+    return [*alone, Note("ClassWithoutRows", text, "warning")]
 
 
 def _alone(y: Array, classes: Classes) -> list[Note]:

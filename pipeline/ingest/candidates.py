@@ -10,11 +10,13 @@ from pipeline.ingest.errors import LabelsMissing, UnknownInput
 
 SHOWN = 20  # candidates in a message
 LIKELY = (
-    "label labels y target targets class classes cls category categories species type celltype kind tag"
-).split()  # words in the names of labels, the likeliest first
-IDS = frozenset(
-    "id ids index idx key keys row rows rowid uid uuid guid file filename path url".split()
-)  # words in the names of what tells rows apart
+    *("label", "labels", "y", "target", "targets", "class", "classes", "cls", "category", "categories", "species"),
+    *("type", "celltype", "kind", "tag"),
+)  # words in the names of labels, the likeliest first
+IDS = {
+    *("id", "ids", "index", "idx", "key", "keys", "row", "rows", "rowid", "uid", "uuid", "guid"),
+    *("file", "filename", "path", "url"),
+}  # words in the names of what tells rows apart
 UNREAD = "LabelsNotRead"
 
 
@@ -75,6 +77,11 @@ def likely_first(names: Sequence[str]) -> list[str]:
 def tells_rows_apart(name: str) -> bool:
     """Whether it is called as a number or a name of rows is."""
     return _rank(name) > len(LIKELY)
+
+
+def is_plain(name: str) -> bool:
+    """Whether it is called neither as labels are nor as a number or a name of rows is."""
+    return _rank(name) == len(LIKELY)
 
 
 def _rank(name: str) -> int:

@@ -24,7 +24,7 @@ from pipeline.ingest.errors import (
 from pipeline.ingest.files import stamp
 from pipeline.ingest.label_parts import LabelParts
 from pipeline.ingest.labels import Labels
-from pipeline.ingest.labels import from_array as labels_of_array
+from pipeline.ingest.npy_file import declared_bytes
 from pipeline.ingest.source import SLAB_BYTES
 from pipeline.ingest.stream import (
     MAX_FEATURES,
@@ -43,6 +43,7 @@ ARRAY, GROUP = "array", "group"
 CSR_PARTS = ("data", "indices", "indptr")
 MAX_NODES, MAX_DEPTH = 10_000, 8  # looked at for candidates
 LABEL_ROWS = 1 << 16  # read at a time
+LABEL_BYTES = 1 << 30  # of one chunk of labels, and of the categories of a column
 TALL_BYTES = 2**29  # rows held at once where chunks are taller than that; every chunk is then read more than once
 
 
@@ -348,7 +349,11 @@ def _column(container: Container, name: str) -> Node:
     """
     node = container.array(name)
     if len(node.shape) != 1:
-        labels_of_array(np.empty((*node.shape[:1], 0)), node.where)  # refuses it in its own words
+        what = f"labels of shape {node.shape}: one label a row is expected"
+        raise LabelDtype(what, node.where, "write one column of integers or names")
+    if node.chunk_bytes > LABEL_BYTES:
+        what = f"{node.chunk_bytes:,} bytes in one chunk; the limit for labels is {LABEL_BYTES:,}"
+        raise DeclaredTooLarge(what, node.where, "write the labels in smaller chunks, or into a file of their own")
     absent, total = node.absent()
     if absent:
         what = f"{absent:,} of {total:,} chunks of the labels are not there; the fill value is no label"
@@ -385,6 +390,9 @@ def _labels_of_group(container: Container, name: str, found: LabelParts) -> None
     children = container.children(name)
     if {"codes", "categories"} <= set(children):
         codes, words = (_column(container, f"{name}/{part}") for part in ("codes", "categories"))
+        if declared_bytes(words.shape, words.dtype) > LABEL_BYTES:
+            what = f"{words.shape[0]:,} categories"
+            raise DeclaredTooLarge(what, words.where, "leave out those of no row, and write the column again")
         _categorical(codes, _read_labels(words, 0, words.shape[0]), found)
     elif {"values", "mask"} <= set(children):
         values, mask = _column(container, f"{name}/values"), container.array(f"{name}/mask")
@@ -413,7 +421,7 @@ def _categorical(node: Node, words: Array, found: LabelParts) -> None:
             raise LabelDtype(f"codes of type {codes.dtype}", node.where, "write the column again")
         null = np.flatnonzero(codes < 0)
         if null.size:
-            found.refuse_null(int(null[0]))  # counts from the rows that are done
+            found.refuse_null(int(null[0]))
         if codes.size and int(codes.max()) >= words.size:
             row = start + int(codes.argmax())
             what = f"code {codes.max()} of {words.size} categories"

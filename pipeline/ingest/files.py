@@ -32,8 +32,15 @@ FORMATS = {
     ".bin": "raw",
     ".dat": "raw",
 }
-SHARDS = (".npy", ".parquet", ".tar")  # endings of which a folder may hold many files
-TARS = (".tar.gz", ".tgz")
+SHARDS = {  # endings of which a folder may hold many files -> what they are called
+    ".npy": ".npy",
+    ".parquet": ".parquet",
+    ".pq": ".parquet",
+    ".tar": ".tar",
+    ".tar.gz": ".tar",
+    ".tgz": ".tar",
+}
+FOLDERS = frozenset(("zarr", "anndata", "images"))  # formats that a folder may be
 IMAGES = frozenset(
     (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pnm", ".gif", ".jp2", ".avif")
 )
@@ -74,7 +81,7 @@ def folder_format(folder: Path) -> str | None:
     """
     if any((folder / name).is_file() for name in ZARR_FILES):
         return "zarr"
-    if not any(file.name.lower().endswith((*SHARDS, *TARS)) for file in folder.iterdir()) and holds_image(folder):
+    if not any(_shard_kind(file) for file in folder.iterdir()) and holds_image(folder):
         return "images"
     return None
 
@@ -106,17 +113,36 @@ def holds_image(folder: Path) -> bool:
 
 def _shards(folder: Path) -> list[Path]:
     """The files of a folder, which must be of one kind."""
-    found = {ending: sorted(folder.glob(f"*{ending}"), key=by_number) for ending in SHARDS}
-    found[".tar"] = sorted([*found[".tar"], *folder.glob("*.tar.gz"), *folder.glob("*.tgz")], key=by_number)
-    kinds = [ending for ending, paths in found.items() if paths]
+    found: dict[str, list[Path]] = {}
+    for path in sorted(folder.iterdir(), key=by_number):
+        if kind := _shard_kind(path):
+            found.setdefault(kind, []).append(path)
+    kinds = sorted(found)
     if len(kinds) > 1:
         what = f"the folder holds files of several formats: {', '.join(kinds)}"
         raise UnknownInput(what, str(folder), f"name those that are meant: {folder}/*{kinds[0]}")
     if not kinds:
-        raise SourceMissing(
-            f"the folder holds no {', '.join(SHARDS)} files and no images", str(folder), "name the files, or a pattern"
-        )
+        known = ", ".join(dict.fromkeys(SHARDS.values()))
+        what = f"the folder holds no {known} files and no images"
+        raise SourceMissing(what, str(folder), "name the files, or a pattern")
     return found[kinds[0]]
+
+
+def _shard_kind(path: Path) -> str:
+    """What a file of a folder is called; "" for no shard. As Spark and others write them, names that begin with a dot
+    or a low line are no data."""
+    name = path.name.lower()
+    if name.startswith((".", "_")):
+        return ""
+    return next((kind for ending, kind in SHARDS.items() if name.endswith(ending)), "")
+
+
+def shards_below(source: PathLike | Sequence[PathLike]) -> list[str]:
+    """Sub-folders with shards that are not read, of a source that is a folder of shards."""
+    if not isinstance(source, str | os.PathLike) or not Path(source).is_dir() or folder_format(Path(source)):
+        return []
+    found = [Path(path) for path in files_below(Path(source))]
+    return sorted({path.parts[0] for path in found if len(path.parts) > 1 and _shard_kind(path)})
 
 
 def stamp(path: Path) -> list[str | int]:
@@ -145,11 +171,18 @@ def format_of(paths: Sequence[Path], fmt: str | None) -> str:
         if fmt not in known_formats():
             known = ", ".join(sorted(known_formats()))
             raise UnknownInput(f"no reader is called {fmt!r}", str(paths[0]), f"known formats: {known}")
-        return fmt
+        return _no_folders(paths, fmt)
     formats = {_by_ending(path) for path in paths}
     if len(formats) > 1:
         raise UnknownInput(f"files of several formats: {', '.join(sorted(formats))}", str(paths[0]), "give one format")
-    return formats.pop()
+    return _no_folders(paths, formats.pop())
+
+
+def _no_folders(paths: Sequence[Path], fmt: str) -> str:
+    folder = next((path for path in paths if path.is_dir()), None)
+    if folder is not None and fmt not in FOLDERS:
+        raise UnknownInput(f"this is a folder, which is no {fmt} file", str(folder), "name the files that are meant")
+    return fmt
 
 
 def known_formats() -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pipeline.ingest.files import refuse_unsafe
 from pipeline.ingest.labels import Labels
 
 ENDINGS = (".parquet", ".pq", ".h5", ".hdf5", ".h5ad")
@@ -20,6 +21,8 @@ def labels_in(path: Path, name: str | None) -> Labels:
     from pipeline.ingest.parquet import parquet_labels
     from pipeline.ingest.zarr_folder import ZarrFolder
 
+    if not path.is_dir():
+        refuse_unsafe(path)
     if path.suffix.lower() in (".parquet", ".pq"):
         return parquet_labels(path, name)
     with (ZarrFolder if path.is_dir() else H5File)(path) as container:

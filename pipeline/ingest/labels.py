@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.ingest.candidates import labels_place, likely_first, listed
-from pipeline.ingest.errors import FeatureDtype, LabelDtype, LabelOutOfRange, LengthMismatch, UnknownInput
+from pipeline.ingest.errors import FeatureDtype, LabelDtype, LabelOutOfRange, LengthMismatch, UnknownInput, guarded
 from pipeline.ingest.files import (
     PathLike,
     expand,
@@ -45,6 +45,14 @@ class Labels:
     vocabulary: list[str] | None = None
     heading: str = ""  # of the column they were read from
 
+    def __post_init__(self) -> None:
+        """Raises LabelDtype for a name that cannot be written as UTF-8: JSON can spell half of a surrogate pair."""
+        broken = {i for i, name in enumerate(self.vocabulary or ()) if not _is_text(name)}
+        row = first_row(self, broken) if broken else None
+        if row is not None:
+            hint = "write the names again as UTF-8; a name of bytes that are none cannot be kept"
+            raise LabelDtype(f"label {self.shown(row)} is no Unicode text", self.place(row), hint)
+
     def __len__(self) -> int:
         return len(self.values)
 
@@ -54,6 +62,14 @@ class Labels:
 
     def place(self, row: int) -> str:
         return f"{self.source}, row {row}"
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def normal(name: str) -> str:
@@ -68,12 +84,22 @@ def read_labels(labels: LabelsLike, n_rows: int, rows_name: str) -> Labels:
             or zarr (an array, a column of obs); a list or pattern of .npy shards; or an array or list in memory; blank
             lines after the last label of a text do not count
     """
-    found = _read(labels, n_rows)
-    if len(found) != n_rows:
-        what = f"{len(found):,} labels for {n_rows:,} rows"
-        hint = f"one label a row, in the same order{_header_hint(found, n_rows)}"
-        raise LengthMismatch(what, f"{found.source} and {rows_name}", hint)
+    with guarded(_shown_source(labels)):
+        found = _read(labels, n_rows)
+    check_length(found, n_rows, rows_name)
     return found
+
+
+def _shown_source(labels: LabelsLike) -> str:
+    return os.fspath(labels) if isinstance(labels, str | os.PathLike) else "labels"
+
+
+def check_length(labels: Labels, n_rows: int, rows_name: str) -> None:
+    """Raise LengthMismatch unless there is one label a row."""
+    if len(labels) != n_rows:
+        what = f"{len(labels):,} labels for {n_rows:,} rows"
+        hint = f"one label a row, in the same order{_header_hint(labels, n_rows)}"
+        raise LengthMismatch(what, f"{labels.source} and {rows_name}", hint)
 
 
 def _header_hint(found: Labels, n_rows: int) -> str:
@@ -211,7 +237,12 @@ def from_items(items: Sequence[Any], source: str) -> Labels:
 def from_lines(lines: Sequence[str], source: str) -> Labels:
     """Lines of a text: integers when every line is one, otherwise names. An empty line is a name only in a table."""
     if lines and all(_is_integer(line.strip()) for line in lines):
-        return from_items([int(line) for line in lines], source)
+        try:
+            return from_items([int(line) for line in lines], source)
+        except ValueError as error:  # thousands of digits
+            row = max(range(len(lines)), key=lambda row: len(lines[row]))
+            what = f"a label of {len(lines[row]):,} digits names no class"
+            raise LabelOutOfRange(what, f"{source}, row {row}", HINT) from error
     return _from_names(lines, source)
 
 
@@ -231,7 +262,8 @@ def _from_table(path: Path, column: str | None, n_rows: int) -> Labels:
     rows = without_blank_end(table_rows(path), n_rows + 1)
     header, body = (rows[0], rows[1:]) if rows else ([], [])
     if column is None and len(header) != 1:
-        labels_place(header, None, str(path), f"--labels {path.name}:")
+        labels_place(header, None, str(path), f"--labels {path.name}:")  # raises
+        raise UnknownInput("there are no columns", str(path), "the first line names the columns")
     if column is not None and column not in header:
         raise UnknownInput(f"no column is called {column!r}", str(path), f"columns: {listed(likely_first(header))}")
     place = 0 if column is None else header.index(column)

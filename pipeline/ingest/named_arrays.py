@@ -9,7 +9,7 @@ from typing import Any
 
 from pipeline.dataset import Note
 from pipeline.ingest.anndata import is_anndata, obs_places, open_obs, x_places
-from pipeline.ingest.candidates import ROWS_AT, labels_place, one_of
+from pipeline.ingest.candidates import LABELS_AT, ROWS_AT, labels_place, one_of
 from pipeline.ingest.containers import (
     ARRAY,
     Container,
@@ -17,16 +17,17 @@ from pipeline.ingest.containers import (
     MatrixStream,
     is_sparse,
     label_places,
+    label_rows,
     labels_of,
     no_text,
     normal_name,
     place,
     row_places,
 )
-from pipeline.ingest.errors import UnknownInput
+from pipeline.ingest.errors import DeclaredTooLarge, LengthMismatch, UnknownInput
 from pipeline.ingest.labels import Labels
 from pipeline.ingest.source import Source
-from pipeline.ingest.stream import Job, spooled, take_labels, unread
+from pipeline.ingest.stream import Job, same_places, spooled, take_labels, unread
 from tasks.errors import InputError
 
 Mapped = Callable[[Any, str], Source | None]
@@ -44,7 +45,10 @@ def open_named(
                 direct.notes += _labels_at(container, job, direct.n_rows)[1]
                 take_labels(direct, job, partial(_labels, container, job, direct.n_rows))
                 return direct
-    return spooled([_stream(partial(kind, path), job) for path in paths], job)
+    streams = [_stream(partial(kind, path), job) for path in paths]
+    same_places([stream.at for stream in streams], paths, f"rows ({ROWS_AT})")
+    same_places([stream.labels_at for stream in streams], paths, f"labels ({LABELS_AT})")
+    return spooled(streams, job)
 
 
 def _stream(opener: Callable[[], Container], job: Job) -> LabelledMatrix | LabelledCsr:
@@ -63,10 +67,12 @@ class _Labelled:
     job: Job
     n_rows: int
     notes: list[Note]
+    labels_at: str | None
 
     def check_labels(self) -> None:
         with self.opener() as container:
-            self.notes += _labels_at(container, self.job, self.n_rows)[1]
+            self.labels_at, notes = _labels_at(container, self.job, self.n_rows)
+        self.notes += notes
 
     def labels(self) -> Labels | None:
         with self.opener() as container:
@@ -100,7 +106,27 @@ def rows_at(container: Container, asked: str | None) -> str:
 
 
 def _labels_at(container: Container, job: Job, n_rows: int) -> tuple[str | None, list[Note]]:
-    """The array or column of the labels; None where there are none. And what there is to say about it."""
+    """The array or column of the labels; None where there are none. And what there is to say about it.
+
+    Raises LengthMismatch where the file declares another number of labels than of rows.
+    """
+    name, notes = _candidate(container, job, n_rows)
+    if name is None:
+        return None, notes
+    try:
+        found = label_rows(container, name)
+        if found != n_rows:
+            what, where = f"{found:,} labels for {n_rows:,} rows", place(container, name)
+            raise LengthMismatch(what, where, "one label a row, in the same order")
+    except (InputError, DeclaredTooLarge) as error:
+        if not job.seeks_labels:
+            raise
+        return None, [*notes, unread(error)]
+    return name, notes
+
+
+def _candidate(container: Container, job: Job, n_rows: int) -> tuple[str | None, list[Note]]:
+    """The place of the labels, whatever stands there."""
     if not job.labelled:
         return None, []
     where = str(container.path)

@@ -43,10 +43,10 @@ def open_npz(paths: Sequence[Path], job: Job) -> Source:
     if len(paths) > 1:
         raise UnknownInput(f"{len(paths)} .npz files for one part", str(paths[1]), "stack them first")
     arrays = _read(path, job.max_bytes)
-    if "format" in arrays:
+    if _is_layout(arrays.get("format")):
         if job.rows_at is not None:
             raise UnknownInput("a sparse matrix alone has no names", f"{path}, {job.rows_at}", f"leave out {ROWS_AT}")
-        return _from_scipy(arrays, path)
+        return _from_scipy(arrays, path, job.max_bytes)
     name = one_of(_matrices(arrays), job.rows_at, "rows", ROWS_AT, str(path))
     source = from_array(arrays[name], f"{path.name}[{name}]")
     marks = [other for other, array in arrays.items() if array.ndim == 1 and array.dtype.kind in "iuUS"]
@@ -56,6 +56,11 @@ def open_npz(paths: Sequence[Path], job: Job) -> Source:
     if where is not None:
         take_labels(source, job, lambda: labels_of_array(arrays[where], f"{path.name}[{where}]"))
     return source
+
+
+def _is_layout(array: Array | None) -> bool:
+    """Whether it is the word that scipy names the layout of a sparse matrix with."""
+    return array is not None and array.ndim == 0 and array.dtype.kind in "US"
 
 
 def _matrices(arrays: Mapping[str, Array]) -> list[str]:
@@ -94,24 +99,29 @@ def _check_declared(archive: zipfile.ZipFile, path: Path, max_bytes: int) -> Non
         raise DeclaredTooLarge(what, str(path), hint)
 
 
-def _from_scipy(arrays: Mapping[str, Array], path: Path) -> CsrSource:
+def _from_scipy(arrays: Mapping[str, Array], path: Path, max_bytes: int) -> CsrSource:
     layout = arrays["format"].item()
     layout = layout.decode("ascii", "replace") if isinstance(layout, bytes) else str(layout)
     if layout not in LAYOUTS:
         raise UnknownInput(f"sparse layout {layout!r}", str(path), f"convert to CSR (known: {', '.join(LAYOUTS)})")
     try:
-        matrix = _scipy_matrix(layout, arrays)
-    except (KeyError, ValueError, TypeError, IndexError) as error:
+        shape = tuple(int(size) for size in arrays["shape"])
+        if len(shape) != 2 or min(shape) < 0:
+            raise ValueError(f"shape {shape}")
+        if 8 * INFLATING * shape[0] > max_bytes:
+            what = f"row pointers of {shape[0]:,} rows take {8 * shape[0]:,} bytes; the limit is {max_bytes:,}"
+            raise DeclaredTooLarge(what, str(path), "check the shape, or raise --max-bytes")
+        matrix = _scipy_matrix(layout, arrays, shape)
+    except (KeyError, ValueError, TypeError, IndexError, OverflowError) as error:
         raise CsrStructure(f"its arrays describe no matrix ({error})", str(path), "save it again") from error
     notes = [Note("Converted", f"{path.name}: {layout} is stored as csr")] if layout != "csr" else []
     return from_sparse(matrix, path.name, notes)
 
 
-def _scipy_matrix(layout: str, arrays: Mapping[str, Array]) -> scipy.sparse.spmatrix:
-    shape = tuple(int(size) for size in arrays["shape"])
-    if len(shape) != 2:
-        raise ValueError(f"shape {shape}")
+def _scipy_matrix(layout: str, arrays: Mapping[str, Array], shape: tuple[int, ...]) -> scipy.sparse.spmatrix:
     if layout == "coo":
+        if any(arrays[name].dtype.kind not in "iu" for name in ("row", "col")):
+            raise ValueError("row and col must be integers")
         return scipy.sparse.coo_matrix((arrays["data"], (arrays["row"], arrays["col"])), shape=shape)
     parts = tuple(arrays[name] for name in ("data", "indices", "indptr"))
     if any(part.ndim != 1 for part in parts) or any(part.dtype.kind not in "iu" for part in parts[1:]):

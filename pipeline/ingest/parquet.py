@@ -5,6 +5,7 @@ Row groups are read one after the other and decoded some rows at a time, so memo
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,14 +18,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline.dataset import Note
-from pipeline.ingest.candidates import ROWS_AT, labels_place, one_of
+from pipeline.ingest.candidates import LABELS_AT, ROWS_AT, labels_place, one_of
 from pipeline.ingest.errors import DamagedInput, DeclaredTooLarge, FeatureDtype, FeatureShape, RaggedEmbedding
 from pipeline.ingest.files import stamp
 from pipeline.ingest.label_parts import LabelParts
 from pipeline.ingest.labels import Labels
 from pipeline.ingest.npy import shard_order
 from pipeline.ingest.source import SLAB_BYTES, Source
-from pipeline.ingest.stream import Job, Stream, spooled
+from pipeline.ingest.stream import Job, Stream, same_places, spooled
+from pipeline.ingest.wide import NUMBER, TEXT, wide_parquet
+from tasks.errors import LabelgroveError
 from tasks.rows import Dense, Rows
 from tasks.rows.base import Array
 
@@ -35,6 +38,8 @@ PAGES = 1 << 20  # bytes read from disk at a time, in place of a whole column of
 def open_parquet(paths: Sequence[Path], job: Job) -> Source:
     """A source over one or more Parquet files. Raises RaggedEmbedding, DeclaredTooLarge, DamagedInput, UnknownInput."""
     streams = [ParquetStream(path, job) for path in paths]
+    same_places([stream.column for stream in streams], paths, f"rows ({ROWS_AT})")
+    same_places([stream.labels_at for stream in streams], paths, f"labels ({LABELS_AT})")
     filled = [stream for stream in streams if stream.n_rows] or streams[:1]
     if not filled[0].n_rows:
         raise FeatureShape("there are no rows", str(paths[0]), "check how the file was written")
@@ -63,7 +68,11 @@ class ParquetStream:
         self.counts: Counter[str] = Counter()
         with opened(path) as file:
             schema = file.schema_arrow
-            self.column = one_of(vector_columns(schema), job.rows_at, "rows", ROWS_AT, str(path))
+            vectors = vector_columns(schema)
+            wide = None if vectors else wide_parquet(path, [(field.name, _kind(field)) for field in schema])
+            if wide is not None:
+                raise wide
+            self.column = one_of(vectors, job.rows_at, "rows", ROWS_AT, str(path))
             self.labels_at, notes = job.place_of_labels(label_columns(schema), str(path))
             self.notes += notes
             self.dtype = _dtype_of(schema.field(self.column).type, f"{path}, column {self.column!r}")
@@ -93,7 +102,8 @@ class ParquetStream:
         kind = plain(file.schema_arrow.field(self.column).type)
         width = kind.list_size if pa.types.is_fixed_size_list(kind) else 0
         if not pa.types.is_fixed_size_list(kind):
-            first = next(iter(file.iter_batches(1, columns=[self.column])))
+            with _readable(str(self.path)):
+                first = next(iter(file.iter_batches(1, columns=[self.column])))
             lengths = pc.list_value_length(_storage(first.column(self.column)))
             width = lengths[0].as_py() or 0
             if not lengths[0].is_valid:
@@ -170,6 +180,13 @@ def label_columns(schema: Any) -> list[str]:
     return found
 
 
+def _kind(field: Any) -> str:
+    """Of a column of single values: whether they are numbers, whole or not."""
+    if pa.types.is_floating(field.type):
+        return NUMBER
+    return "whole" if pa.types.is_integer(field.type) or pa.types.is_boolean(field.type) else TEXT
+
+
 def plain(kind: Any) -> Any:
     """The type that an extension type is stored as, such as the list of a tensor of fixed shape."""
     return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
@@ -199,19 +216,28 @@ def _dtype_of(kind: Any, where: str) -> np.dtype:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Any]:
-    """A Parquet file, page checksums compared where it has them."""
+def opened(path: Path, texts: Sequence[str] = ()) -> Iterator[Any]:
+    """A Parquet file, page checksums compared where it has them.
+
+    texts  columns of which each different text is held once; spelt out, few bytes of a file can be any number
+    """
     with _readable(str(path)):
-        file = pq.ParquetFile(path, page_checksum_verification=True, buffer_size=PAGES, pre_buffer=False)
-    with file:
-        yield file
+        handle = pa.OSFile(os.fsencode(path))  # a name such as a:b.parquet would be taken for a URL
+    with handle:
+        with _readable(str(path)):
+            options: dict[str, Any] = {"page_checksum_verification": True, "read_dictionary": list(texts)}
+            file = pq.ParquetFile(handle, buffer_size=PAGES, pre_buffer=False, **options)
+        with file:
+            yield file
 
 
 @contextmanager
 def _readable(where: str) -> Iterator[None]:
     try:
         yield
-    except (pa.ArrowException, OSError, ValueError, NotImplementedError) as error:
+    except (LabelgroveError, MemoryError):
+        raise
+    except Exception as error:
         first = str(error).split("\n")[0]
         what = f"this is no readable Parquet file ({first})"
         raise DamagedInput(what, where, "copy the file again, or write it again") from error
@@ -219,7 +245,7 @@ def _readable(where: str) -> Iterator[None]:
 
 def _read_labels(path: Path, column: str) -> Labels:
     found = LabelParts(f"{path.name}:{column}")
-    with opened(path) as file, _readable(f"{path}, column {column!r}"):
+    with opened(path, [column]) as file, _readable(f"{path}, column {column!r}"):
         for batch in file.iter_batches(LABEL_ROWS, columns=[column], use_threads=False):
             _add_labels(found, _storage(batch.column(column)))
     return found.labels()

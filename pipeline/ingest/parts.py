@@ -13,16 +13,17 @@ import numpy as np
 import scipy.sparse
 
 from pipeline.dataset import TEST, TRAIN, VALIDATION, Note
-from pipeline.ingest.errors import LabelsMissing, UnknownInput
-from pipeline.ingest.files import PathLike, expand, format_of
+from pipeline.ingest.errors import LabelsMissing, UnknownInput, guarded
+from pipeline.ingest.files import PathLike, expand, format_of, shards_below
 from pipeline.ingest.images import ImageSource, beside, named_by_table
-from pipeline.ingest.labels import Labels, LabelsLike, read_labels
-from pipeline.ingest.npy import from_array
+from pipeline.ingest.labels import Labels, LabelsLike, check_length, read_labels
+from pipeline.ingest.npy import from_array, listed
 from pipeline.ingest.npz import from_sparse
 from pipeline.ingest.readers import LOCATED, READERS, SHAPED
 from pipeline.ingest.source import Source, check_alike
 from pipeline.ingest.stream import Job, Tick
 from pipeline.ingest.svmlight import open_svmlight
+from pipeline.ingest.wide import refuse_text_tables
 from tasks.errors import ParamError
 from tasks.rows import Rows
 from tasks.rows.base import Array
@@ -74,6 +75,8 @@ class Parts:
         ]
         check_alike(self.sources)
         self.labels = [_labels(item, source) for item, source in zip(given, self.sources, strict=True)]
+        for labels, source in zip(self.labels, self.sources, strict=True):
+            check_length(labels, source.n_rows, source.name)  # or the rows of the next part would have them
         self.offsets = np.cumsum([0, *(source.n_rows for source in self.sources)])
         self.n_rows = int(self.offsets[-1])
 
@@ -143,19 +146,40 @@ def open_sources(
     own = [True] * len(sources) if labelled is None else labelled
     opened: list[Source | None] = [_from_memory(source) for source in sources]
     files = {i: expand(_paths(source)) for i, source in enumerate(sources) if opened[i] is None}
+    for paths in files.values():
+        if reading.fmt is None:
+            refuse_text_tables(paths)
     formats = {i: format_of(paths, reading.fmt) for i, paths in files.items()}
     _refuse_idle(reading, set(formats.values()), own)
     texts = [i for i, fmt in formats.items() if fmt == "svmlight"]
     if texts:
         base, width = reading.index_base, reading.n_features
         jobs = [reading.job(i, own[i]) for i in texts]
-        read = open_svmlight([files[i] for i in texts], jobs, base, width)
-        for i, source in zip(texts, read, strict=True):
-            opened[i] = source
+        with guarded(_all_names([path for i in texts for path in files[i]])):
+            read = open_svmlight([files[i] for i in texts], jobs, base, width)
+        for i, rows in zip(texts, read, strict=True):
+            opened[i] = rows
     for i, paths in files.items():
         if i not in texts:
-            opened[i] = READERS[formats[i]](paths, reading.job(i, own[i]))
+            with guarded(_all_names(paths)):
+                opened[i] = READERS[formats[i]](paths, reading.job(i, own[i]))
+    for i, source in enumerate(opened):
+        if i in files and source is not None:
+            source.notes += _left_out(sources[i])
     return [source for source in opened if source is not None]
+
+
+def _all_names(paths: Sequence[Path]) -> str:
+    return str(paths[0]) if len(paths) == 1 else f"{paths[0]} .. {paths[-1]}"
+
+
+def _left_out(source: Any) -> list[Note]:
+    """A warning of sub-folders that hold more files of a folder's kind: only those in the folder itself are read."""
+    found = shards_below(source)
+    if not found:
+        return []
+    text = f"{os.fspath(source)}: files in its sub-folders are not read: {listed(found)}; name them with a pattern"
+    return [Note("FilesLeftOut", text, "warning")]
 
 
 TEXTS = {"svmlight"}  # formats whose columns may count from 0 or from 1

@@ -33,8 +33,8 @@ def shown(url: str) -> str:
     """A URL as it may be shown: without user, password and query. Other text stays as it is."""
     if not is_url(url):
         return url
-    parts = [re.sub(r"(?<=://)[^/]*@", "", part) for part in url.split("::")]
-    return "::".join(re.sub(r"[?#].*", "", part) if "://" in part else part for part in parts)
+    parts = [re.sub(r"[?#].*", "", part, flags=re.DOTALL) if "://" in part else part for part in url.split("::")]
+    return "::".join(re.sub(r"(?<=://).*@", "", part, flags=re.DOTALL) for part in parts)  # a password may hold a /
 
 
 @contextmanager

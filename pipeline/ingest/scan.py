@@ -94,7 +94,8 @@ def _look_at(source: ImageSource, found: Scan, tick: Callable[[int], None] | Non
 def row_peaks(rows: Rows) -> Array:
     """Largest absolute value (n_rows,) float64 of each row: not finite where the row holds NaN or infinity."""
     if isinstance(rows, Dense):
-        top, bottom = rows.values.max(axis=1).astype(np.float64), rows.values.min(axis=1).astype(np.float64)
+        with np.errstate(over="ignore"):  # of wider types; infinity is refused below
+            top, bottom = rows.values.max(axis=1).astype(np.float64), rows.values.min(axis=1).astype(np.float64)
         largest: Array = np.maximum(top, -bottom)
         return largest
     assert isinstance(rows, Csr)
@@ -116,7 +117,7 @@ def _row(rows: Rows, i: int) -> tuple[Array, Array]:
 
 def _note_row(found: Scan, source: Source, row: int, content: tuple[Array, Array]) -> None:
     columns, values = content
-    wrong = np.flatnonzero(~np.isfinite(values))
+    wrong = np.flatnonzero(~(np.abs(values) <= np.finfo(np.float64).max))  # wider types can be finite beyond it
     found.bad_values += wrong.size
     if len(found.bad_rows) < SHOWN_ROWS:
         shown = ", ".join(f"{columns[j]} ({values[j]})" for j in wrong[:SHOWN_COLUMNS])

@@ -13,8 +13,15 @@ import scipy.sparse
 
 from pipeline.dataset import Note
 from pipeline.ingest.candidates import UNREAD, labels_place, sought_labels
-from pipeline.ingest.errors import ColumnMismatch, CsrStructure, FeatureDtype, FeatureShape, LengthMismatch
-from pipeline.ingest.labels import Labels, join_labels
+from pipeline.ingest.errors import (
+    ColumnMismatch,
+    CsrStructure,
+    DeclaredTooLarge,
+    FeatureDtype,
+    FeatureShape,
+    LengthMismatch,
+)
+from pipeline.ingest.labels import Labels, check_length, join_labels
 from pipeline.ingest.npy_file import refuse_objects
 from pipeline.ingest.source import CsrSource, DenseSource, Pieces, Source
 from pipeline.ingest.spool import Spool
@@ -136,12 +143,30 @@ class Chain:
             start = max(0, start - (stream.n_rows or 0))
 
     def labels(self) -> Labels | None:
-        found = [stream.labels() for stream in self.streams]
+        found = [_whole_labels(stream) for stream in self.streams]
         parts = [part for part in found if part is not None]
-        return join_labels(parts) if len(parts) == len(found) else None
+        filled = [part for part in parts if len(part)] or parts[:1]  # no label says neither integers nor names
+        return join_labels(filled) if len(parts) == len(found) else None
 
     def pieces(self) -> Pieces:
         return Pieces(self.name, [stream.name for stream in self.streams], [s.n_rows or 0 for s in self.streams])
+
+
+def same_places(found: Sequence[str | None], paths: Sequence[Path], what: str) -> None:
+    """Raise ColumnMismatch unless all files of a source have their rows, or their labels, under one name."""
+    names = [name for name in found if name is not None]
+    for path, name in zip(paths, found, strict=True):
+        if name is not None and name != names[0]:
+            said = f"{names[0]!r} in the files before and {name!r} in this one"
+            raise ColumnMismatch(said, str(path), f"all files have one name for the {what}")
+
+
+def _whole_labels(stream: Stream) -> Labels | None:
+    """The labels of one file. Raises LengthMismatch: too many here would be those of the next file's rows."""
+    found = stream.labels()
+    if found is not None and stream.n_rows is not None:
+        check_length(found, stream.n_rows, stream.name)
+    return found
 
 
 def spooled(streams: Sequence[Stream], job: Job) -> Source:
@@ -177,11 +202,10 @@ def take_labels(source: Source, job: Job, read: Callable[[], Labels | None]) -> 
     """
     try:
         found = read()
-        if found is not None and len(found) != source.n_rows:
-            what = f"{len(found):,} labels for {source.n_rows:,} rows"
-            raise LengthMismatch(what, f"{found.source} and {source.name}", "one label a row, in the same order")
+        if found is not None:
+            check_length(found, source.n_rows, source.name)
         source.labels = found
-    except InputError as error:
+    except (InputError, DeclaredTooLarge) as error:
         if not job.seeks_labels:
             raise
         source.notes.append(unread(error))

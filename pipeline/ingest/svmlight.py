@@ -10,23 +10,33 @@ from __future__ import annotations
 import codecs
 import gzip
 import math
+import zlib
 from array import array
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 from pipeline.dataset import Note
-from pipeline.ingest.errors import ColumnMismatch, DamagedInput, FeatureShape, SvmlightIndexBase, SvmlightLine
+from pipeline.ingest.errors import (
+    ColumnMismatch,
+    DamagedInput,
+    DeclaredTooLarge,
+    FeatureShape,
+    SvmlightIndexBase,
+    SvmlightLine,
+)
 from pipeline.ingest.files import GZIP_START, first_bytes, stamp
 from pipeline.ingest.labels import Labels
 from pipeline.ingest.source import CsrSource
 from pipeline.ingest.spool import Spool
-from pipeline.ingest.stream import Job
+from pipeline.ingest.stream import MAX_FEATURES, Job
 
 FLUSH_ENTRIES = 2**20  # entries and rows held before they go to disk
 MAX_INDEX = 2**31 - 2
+HELD = 32  # bytes in memory for a byte of a line, while its words are looked at
 FAR = 100  # a matrix this many times wider than its values could fill gets a warning
 
 
@@ -61,7 +71,7 @@ class Lines:
 
     def _read_file(self, path: Path, done: int) -> None:
         with _open_text(path) as file:
-            for number, line in _lines(file, path):
+            for number, line in _lines(file, path, self.job.max_bytes // HELD):
                 if number <= done:
                     continue
                 row = parse_line(line, f"{path}, line {number}", self.job.labelled)
@@ -113,6 +123,8 @@ def open_svmlight(
             raise FeatureShape("there are no rows", str(part.paths[0]), HINT)
     base, why = index_base_of(lowest, highest, index_base, n_features, where)
     width = max(1, highest + 1 - base)
+    if n_features is not None and n_features > MAX_FEATURES:
+        raise FeatureShape(f"{n_features:,} features; at most {MAX_FEATURES:,} can be", where, "check the number")
     if n_features is not None and width > n_features:
         raise ColumnMismatch(f"column {highest} with {n_features} features and base {base}", where, "check both")
     sources = [_source(part, base, n_features or width, why) for part in read]
@@ -162,11 +174,14 @@ def _open_text(path: Path) -> Any:
     return gzip.open(path, "rb") if first_bytes(path, 2) == GZIP_START else open(path, "rb")
 
 
-def _lines(file: IO[Any], path: Path) -> Iterator[tuple[int, bytes]]:
+def _lines(file: IO[Any], path: Path, longest: int) -> Iterator[tuple[int, bytes]]:
     try:
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(iter(partial(file.readline, longest + 1), b""), 1):
+            if len(line) > longest:
+                what = f"a line of more than {longest:,} bytes"
+                raise DeclaredTooLarge(what, f"{path}, line {number}", "is this svmlight text? or raise --max-bytes")
             yield number, line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
-    except (EOFError, gzip.BadGzipFile) as error:
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DamagedInput(f"it cannot be inflated to its end ({error})", str(path), "copy it again") from error
 
 

@@ -146,9 +146,9 @@ def _places_of_classes(nodes: TaxonomyNodes, classes: Classes) -> list[list[int]
     table = classes.table
     by_id, by_name = (nodes.keys, table.ids), (nodes.keys, table.names)
     called = (nodes.names, table.names)
-    ways = (by_id, by_name, called) if classes.given_ids else (by_name, called, by_id)
+    ways = [by_id, by_name, called] if classes.given_ids else [by_name, called, by_id]
     if classes.numeral_names and not classes.given_ids:
-        ways = (by_name, called)  # a node 2 is the class '2', not that at position 2
+        ways.remove(by_id)  # a node 2 is the class '2', not that at position 2
     found = [_places(words, wanted) for words, wanted in ways]
     known = [sum(bool(places) for places in way) for way in found]
     best = known.index(max(known))

@@ -372,7 +372,7 @@ def _label(content: bytes, place: str, where: str) -> Any:
     if not isinstance(found, dict):
         raise LabelDtype("this is no JSON object", where, "give labels as .cls members")
     if key not in found:
-        keys = listed(likely_first(sorted(name for name, value in found.items() if _is_label(value))))
+        keys = listed(likely_first(sorted(found)))
         raise LabelsMissing(f"no key {key!r}; keys: {keys}", where, f"{LABELS_AT} json:KEY")
     if found[key] is None:
         raise LabelOutOfRange("the label is null", where, "every row has a label; leave the sample out")

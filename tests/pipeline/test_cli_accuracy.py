@@ -180,12 +180,12 @@ def test_a_taxonomy_follows_the_numbers_of_its_classes(made: Path) -> None:
     ("data", "options", "word"),
     [
         ("d.zarr", ["--labels", "y.txt"], "a dataset has its own"),
-        ("x.npy", ["--taxonomy", "t.tsv"], "without --labels"),
+        ("x.npy", ["--taxonomy", "t.tsv"], "without labels"),
     ],
 )
 def test_options_without_effect_are_refused(made: Path, data: str, options: list[str], word: str) -> None:
     succeeds("ingest", made / "x.npy", made / "d.zarr", "--labels", made / "y.txt")
-    by = ("predict", made / "model", made / data, "-o", made / "p.parquet", *options)
+    by = ("predict", made / "model", made / data, "-o", made / "p.parquet", options[0], made / options[1])
     assert_refused(made, 2, "UsageError", options[0], word, by=by)
 
 
@@ -266,11 +266,13 @@ def test_patterns_below_a_folder_whose_name_looks_like_one(made: Path) -> None:
     assert pq.read_metadata(folder / "p.parquet").num_rows == len(ROWS)
 
 
+@pytest.mark.parametrize("command", ["predict", "inspect"])
 @pytest.mark.parametrize("place", ["run", "run/models"])
-def test_a_folder_of_models_names_them(made: Path, place: str) -> None:
+def test_a_folder_of_models_names_them(made: Path, place: str, command: str) -> None:
     (made / "run" / "models").mkdir(parents=True)
     (made / "model").rename(made / "run" / "models" / "ovr")
-    by = ("predict", made / place, made / "x.npy", "-o", made / "p.parquet")
+    more = (made / "x.npy", "-o", made / "p.parquet") if command == "predict" else ()
+    by = (command, made / place, *more)
     assert_refused(made, 4, "ModelMissing", str(made / "run" / "models" / "ovr"), by=by)
 
 

@@ -190,7 +190,7 @@ def test_small_and_odd_matrices(tmp_path: Path, rows: Any, labels: Any, options:
 def test_no_test_rows(tmp_path: Path, validation: str) -> None:
     said = make_run(tmp_path, X, Y, "--test", "0", "--validation", validation)
     assert "warning: EmptySplit" in succeeds("check", tmp_path / "c.toml").out
-    assert [line.split()[1:4] for line in said.out.splitlines() if " ovr " in line] == [["-", "-", "-"]]
+    assert [line.split()[1:3] for line in said.out.splitlines() if " ovr " in line] == [["-", "-"]]
     found = assert_all_answer(tmp_path, tested=False)
     assert "top1" not in found["models"]["ovr"]
     assert not (tmp_path / "runs" / "t" / "predictions").exists()

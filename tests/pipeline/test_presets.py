@@ -212,6 +212,8 @@ def test_a_preset_that_was_edited_is_not_written_over(place: Path) -> None:
 def test_what_is_no_preset_or_no_dataset_is_refused(place: Path) -> None:
     said = assert_refused(place, 2, "UsageError", "hash-bits:", by=("run", "hasching", "--data", "some data.zarr"))
     assert "no preset 'hasching'" in said.err
+    listed = said.err.split("name one of these\n")[1].splitlines()
+    assert [line.split(":")[0].strip() for line in listed] == list(PRESETS)
     assert_refused(place, 2, "UsageError", "--data DATASET", by=("run", "hashing"))
     assert_refused(place, 2, "DatasetMissing", "nothing.zarr", by=("run", "hashing", "--data", "nothing.zarr"))
     assert labelgrove("run", "hashing", "--data", "some data.zarr", "--only", "nobody").code == 2

@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeline.ingest import errors, ingest
-from tasks.errors import LabelgroveError, ParamError
+from tasks.errors import LabelgroveError, ParamError, UsageError
 from tasks.files import DiskFull
 from tests.pipeline.ingest import formats
 from tests.pipeline.ingest.samples import Trap, X, Y, notes
@@ -310,7 +310,7 @@ def test_anndata_that_cannot_be_read_by_row_or_lacks_labels(assert_refused, endi
     dense = {"source": source, "rows_at": "layers/dense", "labels": None}
     assert_refused(errors.LabelOutOfRange, "null", "obs/gaps, row 4", labels_at="gaps", **dense)
     assert_refused(errors.UnknownInput, "'obs/weight' is no place of labels", labels_at="weight", **dense)
-    assert_refused(errors.UnknownInput, "'obs/nothing'", "'obs/gaps', 'obs/label'", labels_at="nothing", **dense)
+    assert_refused(errors.UnknownInput, "'obs/nothing'", "'obs/label', 'obs/gaps'", labels_at="nothing", **dense)
     assert_refused(
         errors.UnknownInput, "'layers/no'", "'X', 'layers/dense', 'obsm/pca'", source=source, rows_at="layers/no"
     )
@@ -424,10 +424,11 @@ def test_raw_files_of_another_size(assert_refused):
     raw = {"source": "x.bin", "raw_dtype": "float32"}
     assert_refused(errors.DamagedInput, "x.bin", "144 bytes", raw_shape="x5", **raw)
     assert_refused(errors.DamagedInput, "12 rows", "13 are stated", raw_shape="13x3", **raw)
-    assert_refused(ParamError, "raw_shape", raw_shape=None, exit_code=2, **raw)
-    assert_refused(ParamError, "raw_shape", raw_shape="3", exit_code=2, **raw)
-    assert_refused(ParamError, "raw_dtype", source="x.bin", raw_shape="x3", exit_code=2)
-    assert_refused(ParamError, "raw_dtype", source="x.bin", raw_shape="x3", raw_dtype="poem", exit_code=2)
+    assert_refused(UsageError, "its shape", "--raw-shape x256", raw_shape=None, exit_code=2, **raw)
+    assert_refused(ParamError, "--raw-shape", raw_shape="3", exit_code=2, **raw)
+    assert_refused(UsageError, "its type", "--raw-dtype float32", source="x.bin", raw_shape="x3", exit_code=2)
+    assert_refused(UsageError, "its shape and type", "--raw-shape", "--raw-dtype", source="x.bin", exit_code=2)
+    assert_refused(ParamError, "--raw-dtype", source="x.bin", raw_shape="x3", raw_dtype="poem", exit_code=2)
     assert_refused(errors.FeatureDtype, "complex64", source="x.bin", raw_shape="x1", raw_dtype="complex64")
     assert_refused(errors.FeatureDtype, "objects", source="x.bin", raw_shape="x1", raw_dtype="object")
 

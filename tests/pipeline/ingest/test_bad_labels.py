@@ -72,7 +72,7 @@ def test_labels_in_files_name_file_and_row(assert_refused):
     assert_refused(errors.LabelDtype, "z.txt, row 4", "2.5", labels=text("z.txt", "\n".join(map(str, at(4, 2.5)))))
     table = "id\tspecies\n" + "".join(f"{i}\tcat\n" for i in range(11)) + "broken\n"
     assert_refused(errors.LabelOutOfRange, "row 11 (line 13)", labels=text("y.tsv", table) + ":species")
-    assert_refused(errors.UnknownInput, "'id', 'species'", labels="y.tsv")
+    assert_refused(errors.UnknownInput, "'species', 'id'", "name it: --labels y.tsv:species", labels="y.tsv")
     assert_refused(errors.UnknownInput, "'breed'", labels="y.tsv:breed")
     assert_refused(errors.UnknownInput, "y.json", labels=text("y.json", "{"))
     assert_refused(errors.UnknownInput, "list", labels=text("y.json", "{}"))

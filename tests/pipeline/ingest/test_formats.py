@@ -140,7 +140,7 @@ def test_layers_and_embeddings_of_anndata(tmp_path, digests):
     for place in ("layers/raw", "obsm/X_pca"):
         found = ingest(tmp_path / "x.h5ad", tmp_path / "d.zarr", rows_at=place, labels_at="label", force=True)
         assert found.digest == digests["float32"]
-    with pytest.raises(UnknownInput, match="'obs/batch', 'obs/label'"):
+    with pytest.raises(UnknownInput, match="'obs/label', 'obs/batch'"):
         ingest(tmp_path / "x.h5ad", tmp_path / "e.zarr", rows_at="layers/raw")
 
 
@@ -166,7 +166,7 @@ def test_columns_of_parquet_that_are_labels(tmp_path, kind):
     expected = ingest(X, tmp_path / "d.zarr", labels=Y if kind == "integers" else names)
     assert ingest(tmp_path / "x.parquet", tmp_path / "e.zarr", labels_at="kind").digest == expected.digest
     assert ingest(X, tmp_path / "f.zarr", labels=f"{tmp_path / 'x.parquet'}:kind").digest == expected.digest
-    with pytest.raises(UnknownInput, match="'id', 'kind'"):
+    with pytest.raises(UnknownInput, match="'kind', 'id'"):
         ingest(tmp_path / "x.parquet", tmp_path / "g.zarr")
 
 

@@ -113,7 +113,7 @@ def test_labels_one_a_file_in_the_order_of_their_paths(tmp_path: Path) -> None:
         ingest(root, tmp_path / "d.zarr")
     dataset = ingest(root, tmp_path / "d.zarr", labels=["a", "b"] * 3, validation=0.0, test=0.0)
     assert labels_by_row(dataset) == {row: "ab"[row % 2] for row in range(6)}
-    assert codes(dataset)["LabelsInOrder"] == "flat: labels that name no files are taken in the order of the files' paths"
+    assert codes(dataset)["LabelsInOrder"].startswith("flat: labels that name no files are taken in the order")
     with pytest.raises(errors.LengthMismatch):
         ingest(root, tmp_path / "e.zarr", labels=["a", "b"])
 

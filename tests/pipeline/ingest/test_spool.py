@@ -28,7 +28,7 @@ X[np.abs(X) < 0.5] = 0
 Y = np.arange(N_ROWS) % 4
 
 
-class Killed(Exception):
+class Killed(BaseException):
     """Stands for a kill: nothing is cleaned up after it."""
 
 
