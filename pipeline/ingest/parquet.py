@@ -85,15 +85,19 @@ class ParquetStream:
 
     def _check_declared(self, metadata: Any) -> None:
         limit = self.job.max_bytes
+        wanted = {column.split(".")[0] for column in (self.column, self.labels_at) if column}
         for number in range(metadata.num_row_groups):
             group = metadata.row_group(number)
             for place in range(group.num_columns):
                 chunk = group.column(place)
-                if chunk.path_in_schema.split(".")[0] != self.column.split(".")[0]:
+                name = chunk.path_in_schema.split(".")[0]
+                if name not in wanted:
                     continue
-                declared = max(chunk.total_uncompressed_size, chunk.num_values * self.dtype.itemsize)
+                declared = chunk.total_uncompressed_size
+                if name == self.column.split(".")[0]:
+                    declared = max(declared, chunk.num_values * self.dtype.itemsize)
                 if declared > limit:
-                    what = f"{declared:,} bytes of {self.column!r} in one row group; the limit is {limit:,}"
+                    what = f"{declared:,} bytes of {name!r} in one row group; the limit is {limit:,}"
                     hint = "write smaller row groups (row_group_size=), or raise --max-bytes"
                     raise DeclaredTooLarge(what, f"{self.path}, row group {number}", hint)
 

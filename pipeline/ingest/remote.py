@@ -33,8 +33,15 @@ def shown(url: str) -> str:
     """A URL as it may be shown: without user, password and query. Other text stays as it is."""
     if not is_url(url):
         return url
-    parts = [re.sub(r"[?#].*", "", part, flags=re.DOTALL) if "://" in part else part for part in url.split("::")]
-    return "::".join(re.sub(r"(?<=://).*@", "", part, flags=re.DOTALL) for part in parts)  # a password may hold a /
+    return "::".join(_shown_part(part) if "://" in part else part for part in url.split("::"))
+
+
+def _shown_part(part: str) -> str:
+    """A password may hold any sign: what could be one is cut off, whatever else goes with it."""
+    start, query = re.match(r"([^?#]*)(.*)", part, re.DOTALL).groups()  # type: ignore[union-attr]
+    if "@" in query and "@" not in start and re.search(r"://[^/]*:(?![0-9]+(/|$))", start):
+        return start.split("://")[0] + "://..."
+    return re.sub(r"(?<=://).*@", "", start, flags=re.DOTALL)
 
 
 @contextmanager

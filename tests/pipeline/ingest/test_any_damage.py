@@ -200,3 +200,8 @@ def test_a_password_with_a_slash_is_not_shown(url):
     said = shown(url)
     assert "ss" not in said
     assert "host/x" in said
+
+
+def test_a_password_with_the_sign_of_a_query_is_not_shown():
+    assert shown("ftp://user:pa?ss@host/x.npy") == "ftp://..."
+    assert shown("http://host:80/x.npy?mail=a@b") == "http://host:80/x.npy"

@@ -14,6 +14,7 @@ import pytest
 import zarr
 
 from pipeline.ingest import errors, ingest
+from pipeline.ingest.build import open_source
 from pipeline.ingest.labels import Labels, check_length
 from tests.pipeline.ingest import formats
 from tests.pipeline.ingest.samples import X, Y, notes
@@ -47,6 +48,19 @@ def test_labels_of_another_number_than_rows(assert_refused, made, labels):
     source = write(name, x=X, y=labels)
     words = f"{labels.size} labels for 12 rows", name
     assert_refused(errors.LengthMismatch, *words, source=source, labels=None, labels_at="y")
+
+
+def test_labels_of_rows_to_predict(tmp_path):
+    """Asked for they are refused; only sought they are left out, and a note says why."""
+    source = h5(str(tmp_path / "x.h5"), x=X, y=LONGER)
+    with pytest.raises(errors.LengthMismatch, match="17 labels for 12 rows"):
+        open_source(source, tmp_path / "spool", labels_at="y")
+    with h5py.File(source, "a") as file:
+        del file["y"]
+        file.create_dataset("y", (12,), "i8", chunks=(5,))
+    opened = open_source(source, tmp_path / "spool")
+    assert opened.labels is None
+    assert "fill value is no label" in {note.code: note.text for note in opened.notes}["LabelsNotRead"]
 
 
 def test_a_column_of_an_anndata_that_is_too_long(assert_refused):
