@@ -10,18 +10,19 @@ from typing import Any, Self
 from pipeline.image_encodings import BowEncoding, LlcEncoding, LocalEncoding
 from pipeline.section import OWN_ROWS
 from pipeline.stage import CARD_BYTES, ENCODER, FILE_BYTES, ROWS_STORE, Estimate, Facts, Made, Work
+from pipeline.stages.additive import begun
 from pipeline.stages.encoding import EncodeStage, marks_folder
 from pipeline.stages.sample import sample_step
 from pipeline.stages.sift import sift_of
 from pipeline.stages.train import MEGABYTE
 from pipeline.stages.words import words_of, words_step
 from tasks.digest import combine, digest_arrays
-from tasks.errors import ArtefactError, ParamError
+from tasks.errors import ParamError
 from tasks.features.bow import BowEncoder
 from tasks.features.image_blocks import DescribedRows, encode_images_block
 from tasks.features.llc import LlcParams
 from tasks.features.llc_encoder import LlcEncoder
-from tasks.io import MAX_CHUNK_BYTES, create_csr, create_dense, facts_of
+from tasks.io import MAX_CHUNK_BYTES, create_csr, create_dense
 from tasks.models.encoder import Encoder
 from tasks.models.encoder_folder import save_encoder
 from tasks.rows.descriptors import SIFT_NUMBERS
@@ -88,15 +89,6 @@ def measured_of(report: DescribedRows, seconds: float) -> dict[str, Any]:
         "images_per_core_second": report.rows / busy,
         "sift_share": report.sift_seconds / busy,
     }
-
-
-def begun(store: str, body: str, n_rows: int, columns: int) -> bool:
-    """Whether an interrupted attempt has made this very store."""
-    try:
-        facts = facts_of(store)
-    except ArtefactError:
-        return False
-    return (facts.body, facts.n_rows, facts.n_features) == (body, n_rows, columns)
 
 
 def check_chunk(encoding: LocalEncoding, facts: Facts, key: str, columns: int) -> None:

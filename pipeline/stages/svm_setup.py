@@ -165,8 +165,10 @@ class Trials:
     def chosen(
         self, given: float | None, scale: float, grid: tuple[float, ...]
     ) -> tuple[float, list[dict[str, float]]]:
-        """C and what was tried: the one given, or that of the highest mean accuracy of classes, of equals the one nearest
-        to 1 / mean k(x, x): of a very small C, machines of few rows know little but how many there are of each class.
+        """C and what was tried: the one given, or that of the highest mean accuracy of classes.
+
+        Of equals the one nearest to 1 / mean k(x, x): with a very small C, machines of few rows know little but how
+        many there are of each class.
         """
         unit = 1.0 / scale if scale > 0 else 1.0
         classes = self.classes()
