@@ -18,10 +18,10 @@ from tasks.rows import Csr, Descriptors
 from tasks.rows.base import Array, Rows
 
 DEFINITION = (
-    "B = the nearest words of a descriptor x, so many as neighbours, C = (B - 1 x') (B - 1 x')', its code w solves (C "
-    "+ beta trace(C) 1) w = 1 and is divided by its sum; levels g of the pyramid cut the image into g x g cells, "
-    "column (cell, word), cells level by level and row by row, = the largest of 0 and the codes in the cell; with normalize "
-    "divided by the Euclidean norm of the row; in float64, stored as float32"
+    "B = the nearest words of a descriptor x, so many as neighbours, C = (B - 1 x') (B - 1 x')', its code w "
+    "solves (C + beta trace(C) 1) w = 1 and is divided by its sum; levels g of the pyramid cut the image into g x"
+    " g cells, column (cell, word), cells level by level and row by row, = the largest of 0 and the codes in the "
+    "cell; with normalize divided by the Euclidean norm of the row; in float64, stored as float32"
 )
 
 
