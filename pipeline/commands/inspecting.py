@@ -230,8 +230,8 @@ def path_text(pairs: list[dict[str, Any]]) -> str:
 def _sizes(part: dict[str, Any]) -> str:
     sizes = [f"{key} {value:,}" for key, value in part.items() if type(value) is int]
     sizes += [f"{key} {value}" for key, value in part.items() if isinstance(value, list)]
-    sizes += [key for key, value in part.items() if value is True]
     sizes += [f"norm {part['norm']}"] if "norm" in part else []
+    sizes += [key for key, value in part.items() if value is True]
     return ", ".join(sizes)
 
 

@@ -171,8 +171,12 @@ def test_a_tables_note_is_shown_and_kept() -> None:
 
 @pytest.mark.parametrize("columns", [COLUMNS, WIDE_COLUMNS])
 def test_columns_that_not_every_system_has_are_there_where_a_model_has_them(columns: Any) -> None:
-    assert columns_of([{"top1": 0.5}, {"rank": None, "log_loss": math.nan}], columns) == columns
-    headings = [column.heading for column in columns_of([{}, {"rank": 3, "log_loss": 0.5}], columns)]
+    assert columns_of([{"top1": 0.5, "hier_err": 1.0}, {"rank": None, "log_loss": math.nan}], columns) == columns
+    assert columns_of([], columns) == columns
+    without = columns_of([{"top1": 0.5}, {"hier_err": None}], columns)  # of data without a taxonomy
+    assert [column for column in columns if column not in without] == [c for c in columns if c.key == "hier_err"]
+    found = columns_of([{"hier_err": 2.0}, {"rank": 3, "log_loss": 0.5}], columns)
+    headings = [column.heading for column in found]
     place = headings.index("hier. error")
     assert headings[place - 2 : place] == ["log-loss", "rank"]
     assert len(headings) == len(columns) + 2
