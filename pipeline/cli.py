@@ -19,6 +19,7 @@ import typer
 
 from pipeline.cli_options import (
     AsJson,
+    ClassNames,
     Config,
     ConfigOrPreset,
     FileLabels,
@@ -26,6 +27,7 @@ from pipeline.cli_options import (
     Format,
     IndexBase,
     LabelsAt,
+    MaxBytes,
     Memory,
     Only,
     Output,
@@ -33,12 +35,18 @@ from pipeline.cli_options import (
     ProfileFile,
     RawDtype,
     RawShape,
+    RowLabels,
     RowsAt,
     RunPath,
     Runs,
     Scheduler,
+    SeveralParents,
     Skip,
+    SourceRows,
+    Split,
+    TestShare,
     Threads,
+    ValidationShare,
 )
 from pipeline.last_resort import named, report_error, say, usage_code
 
@@ -139,39 +147,19 @@ def check(
 
 @app.command()
 def ingest(
-    source: Annotated[
-        str,
-        typer.Argument(metavar="SOURCE", help="training rows: files of any format in the README, or a URL"),
-    ],
+    source: SourceRows,
     dataset: Annotated[Path, typer.Argument(metavar="DATASET", help="the dataset store to make: NAME.zarr")],
-    labels: Annotated[
-        str | None,
-        typer.Option(help="labels of the training rows: .npy, .txt, .json, or FILE:COLUMN (.tsv, .parquet)"),
-    ] = None,
-    classes: Annotated[
-        str | None, typer.Option(help="class table: .json, .txt, .tsv or .csv; default: from the labels")
-    ] = None,
+    labels: RowLabels = None,
+    classes: ClassNames = None,
     taxonomy: Annotated[str | None, typer.Option(help="parent and child, .tsv or .csv; or .json")] = None,
-    several_parents: Annotated[
-        str,
-        typer.Option(
-            help="refuse, or which parent a node of the taxonomy keeps: the first named, or that on its shortest or "
-            "longest path from the root"
-        ),
-    ] = "refuse",
-    split: Annotated[
-        str | None, typer.Option(help="file with the split of each row, or fractions: 0.8,0.1,0.1")
-    ] = None,
+    several_parents: SeveralParents = "refuse",
+    split: Split = None,
     test_source: Annotated[str | None, typer.Option(help="test rows, when they come apart")] = None,
     test_labels: Annotated[str | None, typer.Option(help="labels of the test rows")] = None,
     validation_source: Annotated[str | None, typer.Option(help="validation rows, when they come apart")] = None,
     validation_labels: Annotated[str | None, typer.Option(help="labels of the validation rows")] = None,
-    validation: Annotated[
-        float | None, typer.Option(help="share of the rows for validation, when none are given; default: 0.1")
-    ] = None,
-    test: Annotated[
-        float | None, typer.Option(help="share of the rows for testing, when no test rows are given; default: 0.2")
-    ] = None,
+    validation: ValidationShare = None,
+    test: TestShare = None,
     format: Format = None,
     rows_at: RowsAt = None,
     labels_at: LabelsAt = None,
@@ -180,9 +168,7 @@ def ingest(
     index_base: IndexBase = None,
     features: Annotated[int | None, typer.Option(help="number of columns, of files that do not say it")] = None,
     dtype: Annotated[str | None, typer.Option(help="float32 or float16; default: float16 stays as it is")] = None,
-    max_memory: Annotated[
-        str | None, typer.Option("--max-bytes", help='of one part of a file, unpacked: "8 GiB"')
-    ] = None,
+    max_memory: MaxBytes = None,
     on_nonfinite: Annotated[str, typer.Option(help="refuse or drop-row: rows with NaN or Inf")] = "refuse",
     on_corrupt: Annotated[str, typer.Option(help="refuse or drop-row: images that cannot be decoded")] = "drop-row",
     block_rows: Annotated[int | None, typer.Option(help="rows per block; default: blocks of about 8 MB")] = None,

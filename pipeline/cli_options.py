@@ -58,3 +58,29 @@ Skip = Annotated[
         "--skip", help="do not train this model (and --skip another); 'heshing-*' names several", metavar="MODEL"
     ),
 ]
+SourceRows = Annotated[
+    str,
+    typer.Argument(metavar="SOURCE", help="training rows: files of any format in the README, or a URL"),
+]
+RowLabels = Annotated[
+    str | None,
+    typer.Option(help="labels of the training rows: .npy, .txt, .json, or FILE:COLUMN (.tsv, .parquet)"),
+]
+ClassNames = Annotated[
+    str | None, typer.Option(help="class table: .json, .txt, .tsv or .csv; default: from the labels")
+]
+SeveralParents = Annotated[
+    str,
+    typer.Option(
+        help="refuse, or which parent a node of the taxonomy keeps: the first named, or that on its shortest or "
+        "longest path from the root"
+    ),
+]
+Split = Annotated[str | None, typer.Option(help="file with the split of each row, or fractions: 0.8,0.1,0.1")]
+ValidationShare = Annotated[
+    float | None, typer.Option(help="share of the rows for validation, when none are given; default: 0.1")
+]
+TestShare = Annotated[
+    float | None, typer.Option(help="share of the rows for testing, when no test rows are given; default: 0.2")
+]
+MaxBytes = Annotated[str | None, typer.Option("--max-bytes", help='of one part of a file, unpacked: "8 GiB"')]

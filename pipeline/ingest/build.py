@@ -51,6 +51,19 @@ class Drawing:
     seed: int
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What was asked for of classes, rows and blocks; as the arguments of `ingest`."""
+
+    classes: ClassesLike | None
+    taxonomy: PathLike | dict[str, Any] | None
+    several_parents: str
+    drawing: Drawing
+    rules: tuple[str, str]  # on_nonfinite, on_corrupt
+    dtype: str | None
+    block_rows: int | None
+
+
 def ingest(
     source: SourceLike,
     dataset: PathLike,
@@ -133,20 +146,9 @@ def ingest(
         parts = Parts(given, reading)
         if n_features is not None:
             check_columns(parts.n_features, n_features, parts.sources[0].name)
-        table, tree, choices = _class_table(parts, classes, taxonomy, several_parents)
-        y = np.concatenate([class_of_rows(part, table) for part in parts.labels])
-        stored = _stored_dtype(parts, dtype)
         meter = _Meter(progress, parts.n_rows)
-        usable, scans = _scan(parts, stored, (on_nonfinite, on_corrupt), kept, meter)
-        divided, notes = _divide(parts, [item.part for item in given], y, usable, drawing)
-        said = [_named(table), *notes_of_integers(parts.labels, table), _shape_of(tree, taxonomy), *choices]
-        notes = [*parts.notes, *said, *table.notes, *notes, *notes_of(scans), *_class_notes(y, divided, usable, table)]
-        content = Content(
-            order_rows(divided, usable, seed), y, divided, table.table, tree,
-            _block_rows(parts, int(usable.sum()), stored, block_rows), stored, notes,
-            {"sources": [one.name for one in parts.sources], "seed": seed},
-            max(found.longest_side for found in scans),
-        )  # fmt: skip
+        asked = Asked(classes, taxonomy, several_parents, drawing, (on_nonfinite, on_corrupt), dtype, block_rows)
+        content, scans = _decided(parts, [item.part for item in given], asked, kept, meter)
         write_dataset(folder, parts, content, kept, meter)
         if parts.body == Images.body:
             from pipeline.ingest.image_listing import write_listing  # pyarrow takes its time to load
@@ -154,6 +156,25 @@ def ingest(
             write_listing(folder, parts.sources, scans)
         meter.end()
     return Dataset.open(place)
+
+
+def _decided(parts: Parts, roles: Sequence[int], asked: Asked, kept: Kept, meter: _Meter) -> tuple[Content, list[Scan]]:
+    """All that the dataset will hold, and what a look at every row has found."""
+    table, tree, choices = _class_table(parts, asked.classes, asked.taxonomy, asked.several_parents)
+    y = np.concatenate([class_of_rows(part, table) for part in parts.labels])
+    stored = _stored_dtype(parts, asked.dtype)
+    usable, scans = _scan(parts, stored, asked.rules, kept, meter)
+    divided, notes = _divide(parts, roles, y, usable, asked.drawing)
+    said = [_named(table), *notes_of_integers(parts.labels, table), _shape_of(tree, asked.taxonomy), *choices]
+    notes = [*parts.notes, *said, *table.notes, *notes, *notes_of(scans), *_class_notes(y, divided, usable, table)]
+    seed = asked.drawing.seed
+    content = Content(
+        order_rows(divided, usable, seed), y, divided, table.table, tree,
+        _block_rows(parts, int(usable.sum()), stored, asked.block_rows), stored, notes,
+        {"sources": [one.name for one in parts.sources], "seed": seed},
+        max(found.longest_side for found in scans),
+    )  # fmt: skip
+    return content, scans
 
 
 def _spool(folder: Path) -> Path:
