@@ -26,13 +26,13 @@ help: ## list the targets
 
 env: $(READY) ## create .venv with the locked packages and labelgrove itself
 
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements-dev.lock pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found: install Python 3.11, or name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if v == (3, 11) else f"the lock file is for Python 3.11, $(PYTHON) is {v[0]}.{v[1]}")'
 	@echo "== environment in $(VENV) ($(PYTHON))"
 	@$(PYTHON) -m venv $(VENV)
 	@echo "== installing the locked packages, hashes checked (a few minutes the first time)"
-	@$(BIN)/python -m pip install --quiet --prefer-binary --no-deps --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --prefer-binary --no-deps --require-hashes -r requirements-dev.lock
 	@echo "== installing labelgrove"
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -m pip check
@@ -79,14 +79,15 @@ bench: $(READY) ## the measurements in tests/bench (an idle machine, please)
 	@echo "== benchmarks"
 	@$(PYTEST) tests/bench -o python_files='bench_*.py' -o python_functions='bench_*' -s --timeout=0 $(PYTEST_ARGS)
 
-# No local pip settings: the hashes of a mirror's files alone would lock everybody else out.
-lock: ## resolve pyproject.toml anew into requirements.lock (asks the package index)
-	@echo "== resolving into requirements.lock"
-	@test -x build/lock/bin/pip-compile || { $(PYTHON) -m venv build/lock && build/lock/bin/python -m pip install --quiet 'pip-tools>=7.4'; }
-	@env -u PIP_FIND_LINKS PIP_CONFIG_FILE=/dev/null CUSTOM_COMPILE_COMMAND="make lock" \
-		build/lock/bin/pip-compile --quiet --extra dev --generate-hashes --strip-extras --allow-unsafe \
-		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options \
-		--output-file requirements.lock pyproject.toml $(LOCK_ARGS)
+# No local settings: the hashes of a mirror's files alone would lock everybody else out.
+# Two files with the same versions: what runs (hosts, images), and that with what develops and tests it.
+COMPILE = env -u UV_INDEX_URL -u UV_DEFAULT_INDEX -u UV_FIND_LINKS UV_CUSTOM_COMPILE_COMMAND="make lock" \
+	build/lock/bin/uv pip compile --no-config --quiet --python-version 3.11 --generate-hashes --no-emit-index-url
+lock: ## resolve pyproject.toml anew into the two requirement locks (asks the package index)
+	@echo "== resolving into requirements.lock and requirements-dev.lock"
+	@test -x build/lock/bin/uv || { $(PYTHON) -m venv build/lock && build/lock/bin/python -m pip install --quiet 'uv>=0.9'; }
+	@$(COMPILE) --extra s3 --output-file requirements.lock pyproject.toml $(LOCK_ARGS)
+	@$(COMPILE) --extra dev --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml $(LOCK_ARGS)
 
 clean: ## remove what can be made again, but for .venv, runs and data
 	@rm -rf build dist htmlcov .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
