@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import io
 import os
-import signal
 import sys
-import threading
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from pipeline.cli_cluster import add_to
 from pipeline.cli_options import (
     AsJson,
     ClassNames,
@@ -26,6 +25,7 @@ from pipeline.cli_options import (
     ForceFile,
     Format,
     IndexBase,
+    Insecure,
     LabelsAt,
     MaxBytes,
     Memory,
@@ -47,7 +47,9 @@ from pipeline.cli_options import (
     TestShare,
     Threads,
     ValidationShare,
+    place_of,
 )
+from pipeline.interrupts import INTERRUPTED, hear_sigterm
 from pipeline.last_resort import named, report_error, say, usage_code
 
 app = typer.Typer(
@@ -58,19 +60,25 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-INTERRUPTED = 130
 
 
 @app.command()
 def run(
     config: ConfigOrPreset,
     data: Annotated[
-        Path | None, typer.Option("--data", help="a dataset: write the config of a preset for it, and run that")
+        Path | None,
+        typer.Option(
+            "--data",
+            parser=place_of,
+            metavar="PATH",
+            help="a dataset: write the config of a preset for it, and run that",
+        ),
     ] = None,
     scheduler: Scheduler = None,
     threads: Threads = None,
     memory: Memory = None,
     profile: ProfileFile = None,
+    insecure: Insecure = False,
     runs: Runs = None,
     set_: Override = None,
     only: Only = None,
@@ -87,7 +95,7 @@ def run(
     """
     from pipeline import commands
 
-    where = commands.profile_of(profile, scheduler, threads, memory)
+    where = commands.profile_of(profile, scheduler, threads, memory, insecure)
     choice = commands.choice_of(only, skip)
     config = commands.config_of(config, data)
     if dry_run:
@@ -103,6 +111,7 @@ def plan(
     threads: Threads = None,
     memory: Memory = None,
     profile: ProfileFile = None,
+    insecure: Insecure = False,
     runs: Runs = None,
     set_: Override = None,
     only: Only = None,
@@ -116,7 +125,7 @@ def plan(
     """
     from pipeline import commands
 
-    where = commands.profile_of(profile, scheduler, threads, memory)
+    where = commands.profile_of(profile, scheduler, threads, memory, insecure)
     choice = commands.choice_of(only, skip)
     commands.plan(config, where, runs=runs, overrides=set_ or (), as_json=json, choice=choice)
 
@@ -128,6 +137,7 @@ def check(
     threads: Threads = None,
     memory: Memory = None,
     profile: ProfileFile = None,
+    insecure: Insecure = False,
     runs: Runs = None,
     set_: Override = None,
     only: Only = None,
@@ -140,7 +150,7 @@ def check(
     """
     from pipeline import commands
 
-    where = commands.profile_of(profile, scheduler, threads, memory)
+    where = commands.profile_of(profile, scheduler, threads, memory, insecure)
     choice = commands.choice_of(only, skip)
     commands.check(config, where, runs=runs, overrides=set_ or (), as_json=json, choice=choice)
 
@@ -148,7 +158,9 @@ def check(
 @app.command()
 def ingest(
     source: SourceRows,
-    dataset: Annotated[Path, typer.Argument(metavar="DATASET", help="the dataset store to make: NAME.zarr")],
+    dataset: Annotated[
+        Path, typer.Argument(metavar="DATASET", parser=place_of, help="the dataset store to make: NAME.zarr, or a URL")
+    ],
     labels: RowLabels = None,
     classes: ClassNames = None,
     taxonomy: Annotated[str | None, typer.Option(help="parent and child, .tsv or .csv; or .json")] = None,
@@ -189,7 +201,9 @@ def ingest(
 
 @app.command()
 def predict(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="a model folder: runs/NAME/models/MODEL")],
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", parser=place_of, help="a model folder: runs/NAME/models/MODEL")
+    ],
     data: Annotated[str, typer.Argument(metavar="DATA", help="rows: a dataset store, or files as for `ingest`")],
     output: Output,
     labels: FileLabels = None,
@@ -270,30 +284,15 @@ def retrieve(
     commands.retrieve(**options)
 
 
-@app.command()
-def status(run: RunPath, runs: Runs = None, json: AsJson = False) -> None:
-    """Say where a run is.
-
-    Steps that are done and to do, who runs it now, how it ended, and whether its results are of an earlier config.
-    """
-    from pipeline import commands
-
-    commands.status(run, runs=runs, as_json=json)
-
-
-@app.command()
-def logs(
-    run: RunPath, runs: Runs = None, last: Annotated[int, typer.Option(min=1, help="events to show")] = 50
-) -> None:
-    """Print the last events of a run."""
-    from pipeline import commands
-
-    commands.logs(run, runs=runs, last=last)
+add_to(app)
 
 
 @app.command()
 def verify(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="a dataset store, a run folder or a model folder")],
+    path: Annotated[
+        Path,
+        typer.Argument(metavar="PATH", parser=place_of, help="a dataset store, a run folder or a model folder"),
+    ],
 ) -> None:
     """Read everything again, compare digests.
 
@@ -307,7 +306,10 @@ def verify(
 @app.command()
 def inspect(
     model: Annotated[
-        Path, typer.Argument(metavar="PATH", help="a model folder (runs/NAME/models/MODEL), or a dataset store")
+        Path,
+        typer.Argument(
+            metavar="PATH", parser=place_of, help="a model folder (runs/NAME/models/MODEL), or a dataset store"
+        ),
     ],
     hash: Annotated[
         bool, typer.Option("--hash", help="of a hashed model: collisions by level, features lost by class")
@@ -315,7 +317,9 @@ def inspect(
     data: Annotated[
         Path | None,
         typer.Option(
-            metavar="DATASET", help="with --hash: features lost on its test rows, too; with --certify: training rows"
+            parser=place_of,
+            metavar="DATASET",
+            help="with --hash: features lost on its test rows, too; with --certify: training rows",
         ),
     ] = None,
     certify: Annotated[
@@ -413,9 +417,7 @@ def doctor(json: AsJson = False) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point: every error becomes one message and its exit code (LABELGROVE_DEBUG=1 shows tracebacks)."""
-    signal.signal(signal.SIGTERM, _interrupt)
-    if sys.unraisablehook is sys.__unraisablehook__:
-        sys.unraisablehook = _interrupt_again
+    hear_sigterm()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a name that the terminal cannot show must not end a command
             stream.reconfigure(errors="backslashreplace")
@@ -435,20 +437,6 @@ def main(arguments: list[str] | None = None) -> None:
         say(f"interrupted; the same command {'continues where it stopped' if goes_on else 'begins anew'}")
     if code:
         sys.exit(code)
-
-
-def _interrupt(signum: int, frame: Any) -> None:  # noqa: ARG001
-    raise KeyboardInterrupt
-
-
-def _interrupt_again(swallowed: sys.UnraisableHookArgs) -> None:
-    """An interruption that came while an object was being deleted is lost to the program: it is made again."""
-    if isinstance(swallowed.exc_value, KeyboardInterrupt):
-        again = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGTERM))
-        again.daemon = True
-        again.start()
-    else:
-        sys.__unraisablehook__(swallowed)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,18 @@ from typing import Annotated
 
 import typer
 
+
+def place_of(text: str) -> Path:
+    """A path of the command line; or what has the verbs of one at a URL. Raises UrlRefused, PackageMissing."""
+    from tasks.urls import is_url
+
+    if not is_url(text):
+        return Path(text)
+    from tasks.places import at  # numba takes its time to load
+
+    return at(text)
+
+
 Config = Annotated[Path, typer.Argument(metavar="CONFIG", help="the run's TOML file", show_default=False)]
 ConfigOrPreset = Annotated[
     Path,
@@ -15,19 +27,35 @@ ConfigOrPreset = Annotated[
 Override = Annotated[
     list[str] | None, typer.Option("-s", "--set", help="one value of the config: -s tree.depth=3", metavar="KEY=VALUE")
 ]
-Runs = Annotated[Path | None, typer.Option("--runs", help="folder of run folders; default: runs beside the config")]
+Runs = Annotated[
+    Path | None,
+    typer.Option(
+        "--runs", parser=place_of, metavar="PATH", help="folder or URL of run folders; default: runs beside the config"
+    ),
+]
 Scheduler = Annotated[
     str | None,
     typer.Option("--scheduler", help="serial, local:N, tcp://HOST:PORT, tls://HOST:PORT or a scheduler file"),
+]
+Insecure = Annotated[
+    bool, typer.Option("--insecure", help="reach tcp:// on another machine: anyone in the network can run code there")
 ]
 Threads = Annotated[int | None, typer.Option("--threads", help="per worker of a local cluster")]
 Memory = Annotated[str | None, typer.Option("--memory", help='per worker of a local cluster, "1.5 GiB"')]
 ProfileFile = Annotated[str | None, typer.Option("--profile", help="TOML file of where to run (README lists its keys)")]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON to stdout")]
 RunPath = Annotated[
-    Path, typer.Argument(metavar="RUN", help="a run folder, runs/NAME, or the config's TOML file", show_default=False)
+    Path,
+    typer.Argument(
+        metavar="RUN",
+        parser=place_of,
+        help="a run folder, runs/NAME (or its URL), or the config's TOML file",
+        show_default=False,
+    ),
 ]
-Output = Annotated[Path, typer.Option("-o", "--output", help="the Parquet file to write")]
+Output = Annotated[
+    Path, typer.Option("-o", "--output", parser=place_of, metavar="PATH", help="the Parquet file to write")
+]
 ForceFile = Annotated[bool, typer.Option("--force", help="replace the file if it exists")]
 FileLabels = Annotated[
     str | None, typer.Option(help="labels of the rows of files, as for `ingest`: prints how many are right")

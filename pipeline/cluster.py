@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import multiprocessing
 import os
 import threading
 import time
@@ -12,68 +13,55 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pipeline.errors import ClusterLost, ClusterMismatch, TaskFailed, TaskKilled
+from pipeline.agreement import ask_parts, bits_warning, facts_here, mismatch, watch_newcomers
+from pipeline.errors import ClusterLost, TaskFailed, TaskKilled
 from pipeline.mending import mend
-from pipeline.profile import HEAP_KEPT_BYTES, Profile
+from pipeline.profile import HEAP_KEPT_BYTES, Profile, ProfileError, check_connection
+from pipeline.timeouts import Timeouts
 from tasks.errors import LabelgroveError
-from tasks.worker import versions
-
-NO_WORKERS_SECONDS = 300.0  # an empty cluster is given this long to come back
-SCHEDULER_SECONDS = 30.0  # a silent scheduler is given this long
-POLL_SECONDS = 2.0
-ANSWER_SECONDS = 10.0  # one question to the scheduler may take this long: a frozen one never answers
 
 NO_WORKER, SILENT = "no worker is left", "the scheduler does not answer"
 RESUME = "start the cluster again and type the same `labelgrove run`: finished work is kept"
 
 
-def ask_scheduler(client: Any, question: str, **arguments: Any) -> Any:
-    """What the scheduler answers. Raises ClusterLost when it does not, within ANSWER_SECONDS."""
+def ask_scheduler(client: Any, question: str, seconds: float, **arguments: Any) -> Any:
+    """What the scheduler answers. Raises ClusterLost when it does not, within `seconds`."""
     try:
         asked = getattr(client.scheduler, question)  # no scheduler any more once the client is closed
-        return client.sync(asked, **arguments, callback_timeout=ANSWER_SECONDS)
+        return client.sync(asked, **arguments, callback_timeout=seconds)
     except (OSError, TimeoutError, AttributeError, RuntimeError) as error:
         raise ClusterLost(f"the scheduler does not answer ({type(error).__name__})", hint=RESUME) from error
 
 
-def worker_names(client: Any) -> list[str]:
+def worker_names(client: Any, seconds: float) -> list[str]:
     """Addresses of the workers alive now, in the order of their names (stable over restarts; addresses are not)."""
-    workers = ask_scheduler(client, "identity", n_workers=-1)["workers"]
+    workers = ask_scheduler(client, "identity", seconds, n_workers=-1)["workers"]
     return [address for _, address in sorted((str(info.get("name", "")), address) for address, info in workers.items())]
 
 
 class ClusterWatch:
     """Waits for futures and turns a lost cluster, a killed task or a foreign exception into a named error."""
 
-    def __init__(
-        self, client: Any, no_workers: float = NO_WORKERS_SECONDS, scheduler_silent: float = SCHEDULER_SECONDS
-    ) -> None:
-        self.client, self.no_workers, self.scheduler_silent = client, no_workers, scheduler_silent
-        self._guarded: dict[int, list[Any]] = {}  # what each open guard holds, of any thread
+    def __init__(self, client: Any, timeouts: Timeouts) -> None:
+        self.client, self.timeouts = client, timeouts
+        self._guarded: dict[int, Held] = {}  # what each open guard holds, of any thread
         self._stopped = False
 
     @contextmanager
-    def guard(self, name: str) -> Iterator[Callable[[list[Any]], list[Any]]]:
-        """Within it, futures passed through the yielded function are cancelled on any way out but the good one."""
-        held: list[Any] = []
+    def guard(self, name: str) -> Iterator[Held]:
+        """Within it, futures passed through what is yielded are cancelled on any way out but the good one."""
+        held = Held(name, lambda: self._stopped)
         if not self._guarded:
             self._stopped = False
         self._guarded[id(held)] = held
-
-        def watched(futures: list[Any]) -> list[Any]:
-            held.extend(futures)
-            if self._stopped:
-                raise ClusterLost("the run is stopping", where=name, hint=RESUME)
-            return futures
-
         stop = threading.Event()
         lost: list[str] = []
         watcher = threading.Thread(target=self._watch, args=(stop, lost, held), name=f"watch-{name}", daemon=True)
         watcher.start()
         try:
-            yield watched
+            yield held
         except BaseException as error:
-            self._cancel(held)
+            self._cancel(held.futures())
             why = self._why_lost(lost)
             ours = isinstance(error, LabelgroveError) and not isinstance(error, ClusterLost)
             if why and isinstance(error, Exception) and not ours:
@@ -81,14 +69,14 @@ class ClusterWatch:
             raise
         finally:
             stop.set()
-            self._guarded.pop(id(held))
-            held.clear()
+            self._guarded.pop(id(held)).clear()
 
     def cancel_all(self) -> None:
         """For a run that ends with an error: cancel what every thread waits for, and refuse what it submits next."""
         self._stopped = True
         with contextlib.suppress(Exception):  # the scheduler may be gone
-            self.client.cancel([future for held in list(self._guarded.values()) for future in held], force=True)
+            held = [future for held in list(self._guarded.values()) for future in held.futures()]
+            self.client.cancel(held, force=True)
 
     def _why_lost(self, told: list[str]) -> str:
         """What the watch has told, or what the connection says; "" when the cluster is there."""
@@ -101,25 +89,30 @@ class ClusterWatch:
         try:
             running = [future for future in futures if future.status == "pending"]
             self.client.cancel(running, force=True)
-            limit = time.monotonic() + 20
-            while time.monotonic() < limit and any(ask_scheduler(self.client, "processing", workers=None).values()):
+            mine = {future.key for future in running}  # others run beside us, or the driver of this very run
+            limit = time.monotonic() + self.timeouts.stopping
+            while time.monotonic() < limit and any(mine & set(keys) for keys in self._processing().values()):
                 time.sleep(0.1)
         except Exception:  # the scheduler may be gone: nothing left to cancel then
             return
 
-    def _watch(self, stop: threading.Event, lost: list[str], held: list[Any]) -> None:
+    def _processing(self) -> dict[str, Any]:
+        """Address of every worker -> keys of the tasks it has."""
+        return dict(ask_scheduler(self.client, "processing", self.timeouts.answer, workers=None))
+
+    def _watch(self, stop: threading.Event, lost: list[str], held: Held) -> None:
         """Cancel everything once the scheduler has been silent, or there has been no worker, for too long."""
         bad_since: dict[str, float] = {}
-        while not stop.wait(POLL_SECONDS):
+        while not stop.wait(self.timeouts.poll):
             now = time.monotonic()
             trouble = self._trouble()
             if trouble != SILENT:
-                mend(self.client, ANSWER_SECONDS)
+                mend(self.client, self.timeouts.answer)
             bad_since = {trouble: bad_since.get(trouble, now)} if trouble else {}
-            limit = self.no_workers if trouble == NO_WORKER else self.scheduler_silent
+            limit = self.timeouts.no_workers if trouble == NO_WORKER else self.timeouts.scheduler_silent
             if trouble and now - bad_since[trouble] > limit:
                 lost.append(f"{trouble} for {limit:.0f} s")
-                self._give_up(list(held), hang_up=trouble != NO_WORKER)
+                self._give_up(held.futures(), hang_up=trouble != NO_WORKER)
                 return
 
     def _give_up(self, futures: list[Any], hang_up: bool) -> None:
@@ -128,7 +121,7 @@ class ClusterWatch:
             self.client.cancel(futures, force=True)
         if hang_up:
             with contextlib.suppress(Exception):
-                self.client.sync(self.client.rpc.close, callback_timeout=ANSWER_SECONDS)
+                self.client.sync(self.client.rpc.close, callback_timeout=self.timeouts.answer)
 
     def _trouble(self) -> str:
         if self.client.status in ("closed", "closing"):
@@ -136,14 +129,14 @@ class ClusterWatch:
         if self.client.status != "running":
             return SILENT
         try:
-            return "" if worker_names(self.client) else NO_WORKER
+            return "" if worker_names(self.client, self.timeouts.answer) else NO_WORKER
         except ClusterLost:
             return SILENT
 
     def workers(self) -> list[str]:
         """As `worker_names`, none when the scheduler does not answer: the watch decides when that is too long."""
         try:
-            return worker_names(self.client)
+            return worker_names(self.client, self.timeouts.answer)
         except ClusterLost:
             return []
 
@@ -186,6 +179,33 @@ class ClusterWatch:
         )
 
 
+class Held:
+    """Futures that a guard cancels on a bad way out, until they are dropped: the scheduler forgets those."""
+
+    def __init__(self, name: str, stopped: Callable[[], bool]) -> None:
+        self._name, self._stopped = name, stopped
+        self._futures: dict[str, Any] = {}
+
+    def __call__(self, futures: list[Any]) -> list[Any]:
+        """Hold these; raises ClusterLost once the run is stopping."""
+        self._futures |= {future.key: future for future in futures}
+        if self._stopped():
+            raise ClusterLost("the run is stopping", where=self._name, hint=RESUME)
+        return futures
+
+    def drop(self, future: Any) -> None:
+        """Its result is here, or others need it: it is not held any more."""
+        self._futures.pop(future.key, None)
+
+    def futures(self) -> list[Any]:
+        """Those held now."""
+        return list(self._futures.values())
+
+    def clear(self) -> None:
+        """Hold nothing."""
+        self._futures.clear()
+
+
 class FutureStream:
     """Iterates (future, result) in order of completion; futures can be added while it runs."""
 
@@ -201,20 +221,27 @@ class FutureStream:
 
     def ready(self, block: bool) -> list[tuple[Any, Any]]:
         """(future, result) of those that have ended; with `block` at least one, if any is there."""
-        return [self._with_result(future) for future in self._completed.next_batch(block=block)]
+        batch = self._completed.next_batch(block=block)
+        return [(future, result) for future, result in zip(batch, self._results_of(batch), strict=True)]
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
-        for future in self._completed:
-            yield self._with_result(future)
+        while not self._completed.is_empty():
+            yield from self.ready(block=True)
 
-    def _with_result(self, future: Any) -> tuple[Any, Any]:
-        wanted = future.status != "finished" or self._results
-        return future, self._watch.result(future) if wanted else None
+    def _results_of(self, batch: list[Any]) -> list[Any]:
+        """Fetched together: a question for each would take the scheduler as long as the tasks' own bookkeeping."""
+        fine = all(future.status == "finished" for future in batch)
+        if fine and not self._results:
+            return [None] * len(batch)
+        if fine and len(batch) > 1:
+            with contextlib.suppress(Exception):  # of whichever: asked for one at a time it has a name
+                return list(self._watch.client.gather(batch))
+        wanted = [future.status != "finished" or self._results for future in batch]
+        return [self._watch.result(future) if want else None for future, want in zip(batch, wanted, strict=True)]
 
 
 DASK_CONFIG = {
     "distributed.scheduler.allowed-failures": 20,  # a killed worker is no verdict on the tasks it held
-    "distributed.scheduler.no-workers-timeout": f"{NO_WORKERS_SECONDS:.0f}s",
     "distributed.nanny.pre-spawn-environ": {
         # Dask's own 64 KiB makes the kernel hand out and take back every temporary array of a batch, page by page.
         "MALLOC_TRIM_THRESHOLD_": HEAP_KEPT_BYTES,
@@ -225,34 +252,48 @@ DASK_CONFIG = {
         "OPENBLAS_NUM_THREADS": 1,
         "NUMBA_NUM_THREADS": 1,
     },
+    "distributed.scheduler.preload": ["pipeline.dashboard"],  # a page of our own
+    "distributed.scheduler.dashboard.tasks.task-stream-length": 10_000,  # records, about 1 kB each
     "distributed.worker.preload": ["tasks.deaf"],  # of a terminal's Ctrl-C: the driver hears it and stops the workers
     # The plan lets a worker come to 0.9 of its limit. Dask's own pause, at 0.8, would be for good: what a worker holds
     # between tasks is a cache, and memory that it keeps for the next task.
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,
     "distributed.worker.memory.pause": 0.94,
-    "distributed.comm.timeouts.connect": "30s",
     "distributed.admin.large-graph-warning-threshold": "10MB",
 }
 
 
+def dask_timeouts(timeouts: Timeouts) -> dict[str, str]:
+    """Dask's own time-outs: in this process, and in a scheduler and workers that it starts."""
+    return {
+        "distributed.comm.timeouts.connect": f"{timeouts.connect}s",
+        "distributed.scheduler.no-workers-timeout": f"{timeouts.no_workers}s",
+        "distributed.scheduler.worker-ttl": f"{timeouts.worker_silent}s",
+        "distributed.deploy.lost-worker-timeout": f"{timeouts.worker_lost}s",
+    }
+
+
 @contextmanager
-def connected(profile: Profile) -> Iterator[Any]:
+def connected(profile: Profile, say: Callable[[str], object] = str) -> Iterator[Any]:
     """A `distributed.Client` of a cluster started for this run, or of the one that the profile names.
 
-    Raises ClusterLost when nobody answers, ClusterMismatch when its packages differ from ours.
+    say  hears of workers of somebody else's cluster that are no reason to stop: refused ones, other processors
+
+    Raises ClusterLost when nobody answers, ClusterMismatch when its packages differ from ours, ProfileError when
+    tls:// is asked for and no certificate is given.
     """
     import dask
     from distributed import Client
 
-    with dask.config.set(DASK_CONFIG), quiet():
+    with dask.config.set({**DASK_CONFIG, **dask_timeouts(profile.timeouts)}), quiet():
         if profile.local_workers:
-            with _local(profile) as cluster, Client(cluster) as client:
+            with _own(profile) as cluster, closing_well(Client(cluster), profile) as client:
                 yield client
             return
-        with _remote(profile) as client:
-            _wait_for_workers(client, profile.scheduler)
-            _compare_versions(client)
+        with closing_well(_remote(profile), profile) as client:
+            _wait_for_workers(client, profile)
+            _agree(client, profile, say)
             yield client
 
 
@@ -273,6 +314,30 @@ def quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
+@contextmanager
+def closing_well(opened: Any, profile: Profile) -> Iterator[Any]:
+    """A client or a cluster of our own, closed at the end: what dies just then spoils nothing, since the work is done,
+    or an error is on its way that says more."""
+    try:
+        yield opened
+    finally:
+        with contextlib.suppress(Exception):
+            opened.close(timeout=profile.timeouts.connect)
+
+
+@contextmanager
+def _own(profile: Profile) -> Iterator[Any]:
+    """A cluster of our own, of which no process is left at the end: Python would wait for one that is frozen."""
+    before = set(multiprocessing.active_children())
+    try:
+        with closing_well(_local(profile), profile) as cluster:
+            yield cluster
+    finally:
+        for child in set(multiprocessing.active_children()) - before:
+            if "Dask Worker" in child.name:
+                child.kill()
+
+
 START_TRIES = 6
 
 
@@ -291,8 +356,9 @@ def _local(profile: Profile) -> Any:
                     host="127.0.0.1",
                     dashboard_address=free_dashboard(profile.dashboard),
                     silence_logs=logging.CRITICAL,
+                    death_timeout=profile.timeouts.connect,  # a worker that is frozen while it starts is given up
                 )
-        except RuntimeError as error:  # "Nanny failed to start": somebody, or the lack of memory, killed a worker
+        except (RuntimeError, TimeoutError) as error:  # somebody, or the lack of memory, killed or froze a worker
             if attempt == START_TRIES:
                 hint = "fewer workers (--scheduler local:1) or more memory, then type the same command again"
                 raise ClusterLost(f"the workers do not start: {error}", "local cluster", hint) from error
@@ -325,42 +391,45 @@ def _remote(profile: Profile) -> Any:
     from distributed import Client
     from distributed.security import Security
 
+    check_connection(profile)
     where = profile.scheduler
+    given = {"tls_ca_file": profile.tls_ca, "tls_client_cert": profile.tls_cert, "tls_client_key": profile.tls_key}
     security = None
-    if profile.tls_ca:
-        security = Security(
-            tls_ca_file=profile.tls_ca,
-            tls_client_cert=profile.tls_cert,
-            tls_client_key=profile.tls_key,
-            require_encryption=True,
-        )
+    if profile.encrypted:  # what the profile does not name comes from Dask's own settings, as inside a cluster
+        security = Security(require_encryption=True, **{name: path for name, path in given.items() if path})
+        if not (security.tls_ca_file and security.tls_client_cert):
+            hint = "`labelgrove certificates FOLDER` makes them; name them in --profile or in Dask's settings"
+            raise ProfileError("a tls:// scheduler needs tls_ca, tls_cert and tls_key", where, hint)
     target = {"address": where} if "://" in where else {"scheduler_file": where}
     try:
-        return Client(**target, security=security, timeout="30s", set_as_default=False)
+        return Client(**target, security=security, timeout=profile.timeouts.connect, set_as_default=False)
     except (OSError, TimeoutError, ValueError, TypeError) as error:
         raise ClusterLost(f"no scheduler answers at {where}: {error}", where, RESUME) from None
 
 
-def _wait_for_workers(client: Any, where: str) -> None:
+def _wait_for_workers(client: Any, profile: Profile) -> None:
+    where, seconds = profile.scheduler, profile.timeouts.no_workers
     try:
-        client.wait_for_workers(1, timeout=NO_WORKERS_SECONDS)
+        client.wait_for_workers(1, timeout=seconds)
     except (OSError, TimeoutError):
-        what = f"the scheduler at {where} has had no worker for {NO_WORKERS_SECONDS:.0f} s"
+        what = f"the scheduler at {where} has had no worker for {seconds:.0f} s"
         raise ClusterLost(what, where, "start workers (`dask worker`), then type the same command again") from None
 
 
-def _compare_versions(client: Any) -> None:
-    """Workers must compute what this process would: same packages, and our own `tasks`."""
-    mine = versions()
-    for worker, found in client.run(versions, on_error="return").items():
-        if isinstance(found, ImportError):
-            hint = "install labelgrove with the same lock file on the workers, then run again"
-            raise ClusterMismatch(f"the workers cannot import our `tasks`: {found}", str(worker), hint)
-        if isinstance(found, Exception):
-            continue  # it has gone meanwhile; another takes its tasks
-        wrong = [
-            f"{name}: {found.get(name)} there, {mine[name]} here" for name in mine if found.get(name) != mine[name]
-        ]
-        if wrong:
-            hint = "install the same lock file on the workers (deploy one image), then run again"
-            raise ClusterMismatch("; ".join(wrong), str(worker), hint)
+def _agree(client: Any, profile: Profile, say: Callable[[str], object]) -> None:
+    """All parts must compute what this process would: same packages, and our own. Raises ClusterMismatch."""
+    here, seconds = facts_here(), profile.timeouts.connect
+    workers = ask_scheduler(client, "identity", seconds, n_workers=-1)["workers"]
+    names = {address: str(info.get("name", address)) for address, info in workers.items()}
+    try:
+        parts = ask_parts(client, here, names, seconds)
+        error = mismatch(here, parts)
+        if error is not None:
+            raise error
+        watch_newcomers(client, here, say)
+    except TimeoutError:
+        what = f"a part of the cluster at {profile.scheduler} has not answered for {seconds:.0f} s"
+        raise ClusterLost(what, profile.scheduler, "restart what is frozen, then type the same command again") from None
+    warning = bits_warning(here, parts)
+    if warning:
+        say(warning)

@@ -54,6 +54,7 @@ from pipeline.svm_sections import (
     SvmLearner,
 )
 from pipeline.sweep import expand
+from tasks.urls import is_url
 
 __all__ = [
     "OWN_ROWS",
@@ -314,23 +315,26 @@ class LoadedConfig:
 
     @property
     def dataset_path(self) -> Path:
-        return (self.folder / self.run.data.path).absolute()
+        return place_from(self.folder, self.run.data.path)
 
 
-def load_config(path: str | Path, overrides: tuple[str, ...] = ()) -> LoadedConfig:
-    """Read, override and check a config. Raises ConfigError with all findings, each with its line when it has one."""
+def load_config(path: str | Path, overrides: tuple[str, ...] = (), text: str | None = None) -> LoadedConfig:
+    """Read, override and check a config; `text` stands for what is in the file.
+
+    Raises ConfigError with all findings, each with its line when it has one.
+    """
     path = Path(path)
-    text, values, origins = read_values(path, overrides)
+    text, values, origins = read_values(path, overrides, text)
     try:
         return LoadedConfig(RunConfig.model_validate_json(_as_json(values)), path, text, overrides)
     except ValidationError as error:
         raise ConfigError.of(findings_of(error, RunConfig, values, text, origins), str(path)) from None
 
 
-def read_toml(path: Path) -> tuple[str, dict[str, Any]]:
+def read_toml(path: Path, text: str | None = None) -> tuple[str, dict[str, Any]]:
     """The text of a TOML file and what it says. Raises ConfigError."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8") if text is None else text
         return text, tomllib.loads(text)
     except FileNotFoundError:
         raise ConfigError(
@@ -340,12 +344,12 @@ def read_toml(path: Path) -> tuple[str, dict[str, Any]]:
         raise ConfigError(f"not a TOML file: {error}", str(path), "see https://toml.io for the syntax") from None
 
 
-def read_values(path: Path, overrides: tuple[str, ...]) -> tuple[str, dict[str, Any], Origins]:
+def read_values(path: Path, overrides: tuple[str, ...], text: str | None = None) -> tuple[str, dict[str, Any], Origins]:
     """The text of a config, what it says without sweeps and with the overrides, and where sections come from.
 
     Raises ConfigError.
     """
-    text, given = read_toml(path)
+    text, given = read_toml(path, text)
     before, after = split_overrides(given, overrides)
     apply_overrides(given, before)
     values, origins = expand(given, str(path))
@@ -358,9 +362,18 @@ def dataset_of_text(path: Path, overrides: tuple[str, ...] = ()) -> Path | None:
     """Where the dataset of a config is that is wrong in other places; None when even that is not said."""
     try:
         values = read_values(path, overrides)[1]
-        return (path.parent / str(values["data"]["path"])).absolute()
+        return place_from(path.parent, str(values["data"]["path"]))
     except (ConfigError, KeyError, TypeError):
         return None
+
+
+def place_from(folder: Path, name: str) -> Path:
+    """What a path in a config of this folder means; a URL means itself. Raises UrlRefused, PackageMissing."""
+    if not is_url(name):
+        return (folder / name).absolute()
+    from tasks.places import at  # numba takes its time to load
+
+    return at(name)
 
 
 def _as_json(values: dict[str, Any]) -> str:

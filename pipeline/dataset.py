@@ -19,6 +19,7 @@ from tasks import io
 from tasks.classes import ClassTable
 from tasks.digest import combine, digest_arrays, digest_text
 from tasks.errors import ArtefactError, LabelgroveError
+from tasks.places import at
 from tasks.rows.base import Array
 from tasks.taxonomy import Taxonomy
 
@@ -64,7 +65,7 @@ class Dataset:
     @classmethod
     def open(cls, path: str | Path) -> Self:
         """Raises StoreMetadata when nothing is there, DatasetFormat and DatasetDamaged when it cannot be used."""
-        place = os.fspath(path)
+        place = str(at(path))
         attrs = io.read_attrs(place)
         _check_format(attrs, place)
         if attrs.get("attributes_digest") != attributes_digest(attrs):

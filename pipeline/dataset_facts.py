@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from pipeline.dataset import SPLITS, Dataset
 from pipeline.spread import Spread, WholeSpread
 from tasks import io
 from tasks.classes import ClassTable
+from tasks.places import at, sizes_below
 from tasks.rows import Csr, Rows
 from tasks.rows.base import Array
 from tasks.rows.unscored import UnscoredRows
@@ -51,7 +51,7 @@ def dataset_facts(dataset: Dataset) -> dict[str, Any]:
 
 def disk_bytes(path: str) -> int:
     """Bytes of all files below a path."""
-    return sum(os.path.getsize(os.path.join(folder, name)) for folder, _, names in os.walk(path) for name in names)
+    return sum(sizes_below(at(path)).values())
 
 
 def _pass(dataset: Dataset) -> tuple[dict[str, Any], Array]:

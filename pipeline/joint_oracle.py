@@ -6,7 +6,6 @@ All of it is kept in files as it comes, so an attempt that was interrupted conti
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from pipeline.fit_watch import ToldRounds
 from pipeline.pool import Pool
+from pipeline.telling import Tell, untold
 from tasks.fit.average import ModelSum
 from tasks.fit.blocks import make_partitions
 from tasks.fit.checkpoint import FileCheckpoint, keep, load_kept
@@ -23,6 +24,7 @@ from tasks.fit.fit import FitResult, fit
 from tasks.fit.problem import SgdProblem, StepTrial
 from tasks.fit.scorer import Parameters
 from tasks.io import Block
+from tasks.places import remove_folder
 from tasks.rows.base import Array
 from tasks.trees.bengio.confusion import Confusion, Counts
 from tasks.trees.bengio.joint import layout_of
@@ -117,11 +119,12 @@ class JointOracle:
         total: ModelSum = self.pool.sum(joint_sgd, partitions, *shared, name=f"sgd_{self.name}")
         return total
 
-    def fit(self, folder: Path) -> FitResult:
-        """Train; a checkpoint a round in `folder`. Raises Diverged."""
-        return fit(self.joint.problem(self.layout), self, checkpoint=FileCheckpoint(folder))
+    def fit(self, folder: Path, event: Tell = untold, tell: Tell = untold) -> FitResult:
+        """Train; a checkpoint a round in `folder`; `event` and `tell` as of `Work`. Raises Diverged."""
+        kept = ToldRounds(FileCheckpoint(folder), self.name, self.joint.params.rounds, event, tell)
+        return fit(self.joint.problem(self.layout), self, checkpoint=kept)
 
 
 def forget(folder: Path) -> None:
     """Remove what is not needed any more."""
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_folder(folder)

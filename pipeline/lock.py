@@ -10,28 +10,44 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from pipeline.errors import RunLocked
+from pipeline.event_log import forget_log
 from pipeline.last_resort import FileAccess
+from pipeline.remote_lock import RemoteLock
 from tasks.files import beside, disk_room
+from tasks.places import is_remote
 
 HEARTBEAT_SECONDS = 5.0
 NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
 STALE_SECONDS = 60.0  # a lock of another host counts as left behind after this long without a heartbeat
+TAKING_SECONDS = 10.0  # another process of this host that is about to take the folder is given this long
+TAKEN_OVER = "another process has taken over the run"
+
+
+def unheard(why: str) -> None:
+    """Nobody is told that the lock was lost."""
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[str]:
+def locked(folder: Path, lost: Callable[[str], None] = unheard) -> Iterator[str]:
     """Hold the folder's lock; yields a message when a lock left behind was taken over, else "".
+
+    lost  called, from another thread, when another process has taken the lock of a folder at a URL
 
     Raises RunLocked when a live process holds it, FileAccess when the folder cannot be written.
     """
+    if is_remote(folder):
+        with _locked_far(folder, lost) as message:
+            yield message
+        return
     made = [place for place in (folder, *folder.parents) if not place.exists()]
     path = folder / "lock.json"
     try:
@@ -43,18 +59,57 @@ def locked(folder: Path) -> Iterator[str]:
         what = f"the run folder cannot be written: {error.strerror}"
         raise FileAccess(what, str(folder), "make it writable, or give another --runs folder") from None
     stop = threading.Event()
-    beat = threading.Thread(target=_beat, args=(path, stop), name="run-lock", daemon=True)
+    beat = threading.Thread(target=_beat, args=(path, stop, lost), name="run-lock", daemon=True)
     beat.start()
     try:
         yield message
+    except BaseException as error:  # whatever it is: files that another has swept away, or that it was told to stop
+        if isinstance(error, RunLocked) or is_mine(path):
+            raise
+        raise _taken_over(folder) from error
     finally:
         stop.set()
         beat.join()
-        if not _is_anothers(path):
+        if is_mine(path):
             path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # a run that was refused leaves no empty folders behind
             for place in made:
                 place.rmdir()
+
+
+@contextmanager
+def _locked_far(folder: Path, lost: Callable[[str], None]) -> Iterator[str]:
+    """The same in an object store. Raises RunLocked also at the end, when another has taken the lock meanwhile."""
+    lock = RemoteLock(folder / "lock.json", _mine, partial(_abandoned, where=str(folder)))
+    message = lock.take()
+    stop = threading.Event()
+    beat = threading.Thread(target=lock.beat, args=(stop, HEARTBEAT_SECONDS, lost), name="run-lock", daemon=True)
+    beat.start()
+    try:
+        yield message
+    except KeyboardInterrupt:
+        if lock.lost:
+            raise _taken_over(folder) from None
+        raise
+    finally:
+        stop.set()
+        beat.join()
+        if not lock.lost:
+            forget_log(folder / "events.jsonl")
+        lock.release()
+
+
+def _taken_over(folder: Path) -> RunLocked:
+    return RunLocked(TAKEN_OVER, str(folder), "this process was asleep for long; the other one goes on with the run")
+
+
+def refuse_lost(folder: Path) -> None:
+    """Asked by the holder before it writes what counts: a process that was asleep for long may have lost the folder.
+
+    Raises RunLocked then. Of a folder at a URL the lock's own thread notices.
+    """
+    if not is_remote(folder) and not is_mine(folder / "lock.json"):
+        raise _taken_over(folder)
 
 
 def _mine() -> dict[str, Any]:
@@ -88,8 +143,18 @@ def _one_taker(folder: Path) -> Iterator[None]:
     """One process of this host at a time: else a second could bury the lock that a first has just taken over."""
     handle = os.open(folder, os.O_RDONLY)
     try:
-        with contextlib.suppress(OSError):  # some network file systems cannot; `_bury` is careful enough there
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        limit = time.monotonic() + TAKING_SECONDS
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:  # it may have been stopped there, and then it would never end
+                if time.monotonic() > limit:
+                    what = f"another process has been about to take this folder for {TAKING_SECONDS:.0f} s"
+                    raise RunLocked(what, str(folder), "end it if it is stopped, then run again") from None
+                time.sleep(0.05)
+            except OSError:  # some network file systems cannot; `_bury` is careful enough there
+                break
         yield
     finally:
         os.close(handle)
@@ -106,9 +171,17 @@ def _bury(path: Path) -> None:
 def _check_abandoned(path: Path) -> str:
     try:
         held = json.loads(path.read_text())
-        host, pid, created, heartbeat = held["host"], int(held["pid"]), float(held["created"]), float(held["heartbeat"])
     except FileNotFoundError:
         return ""
+    except ValueError:
+        held = None
+    return _abandoned(held, str(path.parent))
+
+
+def _abandoned(held: Any, where: str) -> str:
+    """What to tell of a lock that is taken over. Raises RunLocked while its holder lives."""
+    try:
+        host, pid, created, heartbeat = held["host"], int(held["pid"]), float(held["created"]), float(held["heartbeat"])
     except (ValueError, KeyError, TypeError):
         return "an unreadable lock was taken over"
     who = f"process {pid} on {host}"
@@ -118,7 +191,7 @@ def _check_abandoned(path: Path) -> str:
         hint = (
             f"wait for it, or end it (its last sign of life is {age:.0f} s old); `labelgrove status` shows where it is"
         )
-        raise RunLocked(f"{who} is running in this folder", str(path.parent), hint)
+        raise RunLocked(f"{who} is running in this folder", where, hint)
     return f"the lock of {who}, which is gone, was taken over"
 
 
@@ -131,20 +204,24 @@ def _is_alive(pid: int, created: float) -> bool:
         return False
 
 
-def _is_anothers(path: Path) -> bool:
-    """Whether the lock is no longer ours: another host takes it over from a process that was asleep for long."""
+def is_mine(path: Path) -> bool:
+    """Whether the lock is still this process's: another host takes it over from one that was asleep for long, and
+    removes it when it has finished."""
     try:
         held = json.loads(path.read_text())
-        return (held["host"], held["pid"]) != (socket.gethostname(), os.getpid())
-    except (OSError, ValueError, KeyError, TypeError):
+        return (held["host"], held["pid"]) == (socket.gethostname(), os.getpid())
+    except FileNotFoundError:
         return False
+    except (OSError, ValueError, KeyError, TypeError):
+        return True  # unreadable, but there: nobody else's
 
 
-def _beat(path: Path, stop: threading.Event) -> None:
+def _beat(path: Path, stop: threading.Event, lost: Callable[[str], None]) -> None:
     while not stop.wait(HEARTBEAT_SECONDS):
+        if not is_mine(path):
+            lost(TAKEN_OVER)
+            return
         spare = beside(path)
-        if _is_anothers(path):
-            continue
         try:
             spare.write_text(json.dumps(_mine()))
             os.replace(spare, path)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from pipeline.pool import Pool
+from pipeline.tree_watch import TreeWatch
 from tasks.fit.average import ModelSum
 from tasks.fit.blocks import Partition, make_partitions
 from tasks.fit.checkpoint import FileCheckpoint
@@ -17,6 +17,7 @@ from tasks.fit.fit import FitResult, fit
 from tasks.fit.problem import SgdProblem, StepTrial
 from tasks.fit.scorer import Parameters
 from tasks.io import Block, facts_of, nonzeros_of
+from tasks.places import remove_folder
 from tasks.rows.base import Array
 from tasks.trees.blocks import (
     NodeTask,
@@ -42,7 +43,6 @@ from tasks.trees.place import Ground, Summary, classes_at, finished, read_grown,
 from tasks.trees.spherical import kept_columns
 from tasks.trees.tree import LabelTree, Path
 
-Log = Callable[[str], None]
 SUM_PARTS = 16  # parts of a sum over blocks, each a task; part of the result's definition
 
 
@@ -170,11 +170,11 @@ class NodeOracle:
         return total
 
 
-def grow_tree(ground: Ground, field: Field, n_train: int, pool: Pool, log: Log = lambda _: None) -> LabelTree:
+def grow_tree(ground: Ground, field: Field, n_train: int, pool: Pool, watch: TreeWatch | None = None) -> LabelTree:
     """The label tree of a dataset; what an interrupted attempt has finished is checked and kept.
 
     ground.params must be settled; n_train is the number of training rows. A node starts as soon as its parent is done,
-    whichever others are under way: the same bits for any order, any pool and any faults.
+    whichever others are under way: the same bits for any order, any pool and any faults. `watch` hears of every node.
     """
     row_bytes = pool.map(block_row_bytes, field.train[:1], ground.params, name=f"measure_{ground.name}")[0]
     grown: list[Path] = []
@@ -183,15 +183,20 @@ def grow_tree(ground: Ground, field: Field, n_train: int, pool: Pool, log: Log =
         return not ground.params.trained_whole(task.path, task.n_rows, row_bytes)
 
     def wide(task: NodeTask) -> Summary:
-        log(f"node {task.label}: {task.n_rows:,} training rows, by blocks")
         return grow_wide(WideNode(ground, task.path), field, pool)
 
     def expand(task: NodeTask, summary: Summary) -> list[NodeTask]:
         grown.append(task.path)
-        return tasks_below(ground, task.path, summary)
+        more = tasks_below(ground, task.path, summary)
+        if watch is not None:
+            accuracy, judged = 1.0 - summary.loss, summary.judged_rows
+            watch.ended(len(task.path), task.n_rows, len(more), judged, accuracy, summary.ambiguity)
+        return more
 
     root = [NodeTask((), n_train)]
     pool.unfold(grow_whole, root, expand, ground, name=f"grow_{ground.name}", drive=wide, is_driven=is_wide)
+    if watch is not None:
+        watch.close()
     splits = {path: read_grown(ground, path) for path in grown}
     tree = tree_of(splits, ground.n_features, ground.n_classes, ground.params)
     return made_sure(tree, ground, field, pool) if tree.probabilistic else tree
@@ -217,7 +222,7 @@ def grow_wide(node: WideNode, field: Field, pool: Pool) -> Summary:
         routed = oracle.route(grown)
     summary = write_done(ground, path, grown, dict(routed.digests), routed.counts)
     for progress in ground.node_folder(path).glob("progress-*"):
-        shutil.rmtree(progress, ignore_errors=True)
+        remove_folder(progress)
     return summary
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.errors import UsageError
-from tasks.files import beside, disk_room
+from tasks.places import is_remote, put_file, write_whole
 
 ACCURACY, RETRIEVAL = "labelgrove.accuracy", "labelgrove.retrieval"  # what numbers are about
 VERSION = 1
@@ -40,7 +40,10 @@ def output_place(output: Path, force: bool) -> Path:
 def put_in_place(joined: Path, output: Path) -> None:
     """Numbers of an earlier output go before what they are of."""
     metrics_path(output).unlink(missing_ok=True)
-    os.replace(joined, output)
+    if is_remote(output):
+        put_file(joined, output)
+    else:
+        os.replace(joined, output)
 
 
 def metrics_path(output: Path) -> Path:
@@ -50,14 +53,8 @@ def metrics_path(output: Path) -> Path:
 
 def write_numbers(path: Path, kind: str, content: Mapping[str, Any]) -> None:
     """Whole or not at all. kind: ACCURACY or RETRIEVAL; content: what they are of, and the numbers."""
-    spare = beside(path.absolute())
-    try:
-        with disk_room(str(path), 0):
-            text = json.dumps({"format": kind, "version": VERSION, **content}, indent=1, ensure_ascii=False)
-            spare.write_text(text + "\n", encoding="utf-8")
-            os.replace(spare, path)
-    finally:
-        spare.unlink(missing_ok=True)
+    text = json.dumps({"format": kind, "version": VERSION, **content}, indent=1, ensure_ascii=False)
+    write_whole(path.absolute(), (text + "\n").encode())
 
 
 def is_ours(path: Path) -> bool:

@@ -19,6 +19,7 @@ from pipeline.stage import Asked, Estimate, Facts, Stage, fingerprints
 from pipeline.store import SOLVED, Done, RunFolder, bytes_below, read_manifest
 from pipeline.taxonomies import read_taxonomy_for
 from tasks.errors import LabelgroveError
+from tasks.places import at, is_remote
 
 IDLE_WORKER_BYTES = (320 << 20) + HEAP_KEPT_BYTES  # a process with everything imported and compiled, measured
 CACHE_SHARE, MOST_CACHE, LEAST_CACHE = 4, 1 << 30, 16 << 20  # rows kept: a quarter of what a worker may hold
@@ -247,12 +248,13 @@ def still_wanted(step: PlannedStep, done: Mapping[str, Done]) -> PlannedStep:
 
 def run_path(name: str, beside: Path, runs: Path | None) -> Path:
     """runs/NAME beside the config file, or below the folder that the command line gives."""
-    return tidy((runs if runs is not None else beside / "runs") / name)
+    return tidy((at(runs) if runs is not None else beside / "runs") / name)
 
 
 def tidy(path: Path) -> Path:
-    """The absolute path, as people would write it."""
-    return path.resolve() if ".." in path.parts else path.absolute()
+    """The absolute path, as people would write it; of a URL itself."""
+    leads_up = ".." in path.parts and not is_remote(path)
+    return path.resolve() if leads_up else path.absolute()
 
 
 def identity(config: LoadedConfig, dataset: Dataset) -> dict[str, Any]:

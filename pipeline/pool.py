@@ -8,7 +8,6 @@ A task carries paths, ids and small values; arrays among the shared values are w
 from __future__ import annotations
 
 import itertools
-import shutil
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -17,12 +16,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from pipeline.cluster import ClusterWatch
+from pipeline.cluster import ClusterWatch, Held
 from pipeline.driven import POLL_SECONDS, Drive, driven
+from pipeline.timeouts import Timeouts
 from tasks.calls import Receipt, add_outcomes, call, publish
 from tasks.files import disk_room
-from tasks.sums import groups, tree_sum
+from tasks.places import remove_folder
+from tasks.sums import FAN_IN, groups, tree_sum
 from tasks.worker import WorkerSettings
+
+WINDOW = FAN_IN**4  # tasks given to the scheduler at a time: its memory stays the same for any number of items
+
+USUAL = Timeouts()
 
 Item = Any
 Function = Callable[..., Any]
@@ -153,7 +158,7 @@ class PoolBase:
         try:
             yield tuple(publish(value, folder / f"shared-{i}") for i, value in enumerate(shared))
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_folder(folder)
 
 
 class SerialPool(PoolBase):
@@ -202,28 +207,35 @@ class SerialPool(PoolBase):
 class DaskPool(PoolBase):
     """Tasks on a Dask cluster, through a connected `distributed.Client`."""
 
-    def __init__(self, client: Any, scratch: Path, settings: WorkerSettings, progress: Progress = silent) -> None:
+    def __init__(
+        self,
+        client: Any,
+        scratch: Path,
+        settings: WorkerSettings,
+        progress: Progress = silent,
+        timeouts: Timeouts = USUAL,
+    ) -> None:
         super().__init__(scratch, settings, progress)
         self.client = client
-        self.watch = ClusterWatch(client)
+        self.watch = ClusterWatch(client, timeouts)
         self._token = uuid.uuid4().hex[:8]
 
     def map(self, fn: Function, items: Sequence[Item], *shared: Any, name: str) -> list[Any]:
-        results: dict[str, Any] = {}
+        results: list[Any] = [None] * len(items)
         with self.published(name, shared) as values, self.watch.guard(name) as watched:
-            futures = watched(self._submit(fn, items, values, name))
-            for key, outcome in self._ended(futures, items, name):
-                results[key] = outcome.result
+            for place, outcome in self._ended(fn, items, values, name, watched):
+                results[place] = outcome.result
                 self.receipts.extend(outcome.receipts)
-            return [results[future.key] for future in futures]
+        return results
 
     def sum(self, fn: Function, items: Sequence[Item], *shared: Any, name: str) -> Any:
         with self.published(name, shared) as values, self.watch.guard(name) as watched:
-            parts = watched(self._submit(fn, items, values, name))
-            total = self._add_tree(parts, name, watched)
-            for _ in self._ended(parts, items, name, results=False):
+            totals: list[Any] = []  # of each window: the tree's lower levels, since a window is a power of FAN_IN
+            for _ in self._ended(
+                fn, items, values, name, watched, lambda parts: totals.append(self._add_tree(parts, name, watched))
+            ):
                 pass
-            outcome = self.watch.result(total)
+            outcome = self.watch.result(self._add_tree(totals, name, watched))
             self.receipts.extend(outcome.receipts)
             return outcome.result
 
@@ -263,20 +275,41 @@ class DaskPool(PoolBase):
             while item_of or len(threads):
                 for future, outcome in stream.ready(block=not len(threads)):
                     self.receipts.extend(outcome.receipts)
+                    watched.drop(future)
                     finish(item_of.pop(future.key), outcome.result)
                 for item, result in threads.ended(POLL_SECONDS) if len(threads) else ():
                     finish(item, result)
 
     def _ended(
-        self, futures: list[Any], items: Sequence[Item], name: str, results: bool = True
-    ) -> Iterator[tuple[str, Any]]:
-        """(key, outcome) as tasks end, told to the progress."""
-        tally = Tally(name, self.progress)
+        self,
+        fn: Function,
+        items: Sequence[Item],
+        values: tuple[Any, ...],
+        name: str,
+        held: Held,
+        begun: Callable[[list[Any]], None] | None = None,
+    ) -> Iterator[tuple[int, Any]]:
+        """(place among the items, outcome) as tasks end, told to the progress; the scheduler has two WINDOWs at most.
+
+        begun  hears of the tasks of each window when they are submitted; results then stay on the workers
+        """
+        tally, place_of = Tally(name, self.progress), dict[str, int]()
         tally.expect(items)
-        item_of = {future.key: item for future, item in zip(futures, items, strict=True)}
-        for future, outcome in self.watch.stream(futures, results):
-            tally.ended(item_of[future.key])
-            yield future.key, outcome
+        stream, coming = self.watch.stream([], results=begun is None), deque(range(0, len(items), WINDOW))
+        while coming or place_of:
+            while coming and len(place_of) <= WINDOW:
+                first = coming.popleft()
+                futures = held(self._submit(fn, items[first : first + WINDOW], values, name))
+                place_of |= {future.key: first + i for i, future in enumerate(futures)}
+                stream.add(futures)
+                if begun is not None:
+                    begun(futures)
+                del futures
+            for future, outcome in stream.ready(block=True):
+                place = place_of.pop(future.key)
+                held.drop(future)
+                tally.ended(items[place])
+                yield place, outcome
 
     def _submit(self, fn: Function, items: Sequence[Item], values: tuple[Any, ...], name: str) -> list[Any]:
         """One future per item, in item order; items keep to the same worker from one call to the next if they can."""
@@ -318,7 +351,7 @@ class DaskPool(PoolBase):
             owners.setdefault(workers[i * len(workers) // len(items)], []).append(i)
         return owners
 
-    def _add_tree(self, parts: list[Any], name: str, watched: Callable[[list[Any]], list[Any]]) -> Any:
+    def _add_tree(self, parts: list[Any], name: str, watched: Held) -> Any:
         level = parts
         while len(level) > 1:
             level = watched(

@@ -16,6 +16,7 @@ from tasks.errors import UsageError
 from tasks.features.sift import SiftParams
 from tasks.files import disk_room
 from tasks.io import longest_side_of
+from tasks.places import is_remote
 
 FOLDER = "pipeline.presets"
 PRESETS = {
@@ -72,7 +73,7 @@ def write_preset(name: str, data: Path, folder: Path) -> Path:
     if name in DENSE and dataset.body != "dense":
         raise UsageError(f"preset {name}: product quantisation is of dense rows", str(data), "take another preset")
     path = folder / f"{name}-{plain_name(data)}.toml"
-    text = filled(name, dataset, path.stem, os.path.relpath(data, folder))
+    text = filled(name, dataset, path.stem, str(data) if is_remote(data) else os.path.relpath(data, folder))
     if path.exists() and path.read_text(encoding="utf-8") != text:
         hint = f"`labelgrove run {path}` runs it as it is; remove it to have the preset again"
         raise PresetChanged("a config of this name is there already, and is another one", str(path), hint)

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import ipaddress
+import json
 import os
 import re
 import tomllib
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from pipeline.timeouts import Timeouts
 from tasks.errors import UsageError
 
 HEAP_KEPT_BYTES = 128 << 20  # freed memory that a worker keeps for the next batch, beside what is in use
 
+TLS = ("tls_ca", "tls_cert", "tls_key")
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 
 
 class ProfileError(UsageError):
     """The profile or --scheduler asks for something unknown."""
+
+
+class InsecureScheduler(ProfileError):
+    """A scheduler on another machine would be reached without encryption."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +40,9 @@ class Profile:
     memory_per_worker  of a local cluster, for example "1.5 GiB"; default: 80 % of this machine's, shared out
     cache              rows kept by a worker between tasks; default: a quarter of its memory, at most 1 GiB
     dashboard          address of a local cluster's dashboard; 127.0.0.1 only unless you say otherwise here
-    tls_ca, tls_cert, tls_key   PEM files for tls:// schedulers
+    tls_ca, tls_cert, tls_key   PEM files for tls:// schedulers, relative to the profile; default: Dask's own settings
+    insecure           reach a scheduler on another machine without encryption
+    timeouts           a table [timeouts] of seconds, see `Timeouts`
     """
 
     scheduler: str = "local"
@@ -42,6 +53,8 @@ class Profile:
     tls_ca: str = ""
     tls_cert: str = ""
     tls_key: str = ""
+    insecure: bool = False
+    timeouts: Timeouts = field(default_factory=Timeouts)
 
     @property
     def is_serial(self) -> bool:
@@ -56,6 +69,27 @@ class Profile:
         if not found:
             return 0
         return int(found.group(1) or os.cpu_count() or 1)
+
+    @property
+    def address(self) -> str:
+        """Of somebody else's scheduler, from its file if that is what is named; "" for our own workers.
+
+        Raises ProfileError for a file that is no scheduler file.
+        """
+        if self.local_workers:
+            return ""
+        if "://" in self.scheduler:
+            return self.scheduler
+        try:
+            return str(json.loads(Path(self.scheduler).read_text(encoding="utf-8"))["address"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            hint = "`dask scheduler --scheduler-file FILE` writes one"
+            raise ProfileError(f"this is no scheduler file ({type(error).__name__})", self.scheduler, hint) from None
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether the scheduler is reached by TLS."""
+        return self.address.startswith("tls://")
 
     def memory_bytes(self) -> int:
         """Memory of one local worker."""
@@ -80,22 +114,39 @@ def parse_bytes(text: str, name: str) -> int:
 def load_profile(file: str | None, **given: Any) -> Profile:
     """The profile of a TOML file, with what the command line gives (values that are not None) put over it.
 
-    Raises ProfileError for a missing file, an unknown key or an unknown scheduler.
+    A scheduler that ends in .toml is a profile, for commands that take no other.
+    Raises ProfileError for a missing file, an unknown key or an unknown scheduler; InsecureScheduler.
     """
     profile = Profile()
+    if file is None and str(given.get("scheduler")).endswith(".toml"):
+        file = given.pop("scheduler")
     if file is not None:
         try:
             values = tomllib.loads(Path(file).read_text(encoding="utf-8"))
         except (OSError, tomllib.TOMLDecodeError) as error:
             raise ProfileError(f"the profile cannot be read: {error}", file) from None
-        known = {field.name: type(field.default) for field in fields(Profile)}
+        known = {found.name: type(getattr(profile, found.name)) for found in fields(Profile)}
+        if isinstance(values.get("timeouts"), dict):
+            values["timeouts"] = timeouts_of(values["timeouts"], file)
         for key, value in values.items():
             if key not in known or not isinstance(value, known[key]):
                 raise ProfileError(f"{key} = {value!r} is not a setting", file, f"known settings: {', '.join(known)}")
-        profile = replace(profile, **values)
+        beside = {key: str(Path(file).parent / values[key]) for key in TLS if values.get(key)}
+        profile = replace(profile, **values | beside)
     profile = replace(profile, **{key: value for key, value in given.items() if value is not None})
     check_profile(profile)
     return profile
+
+
+def timeouts_of(given: Mapping[str, Any], where: str) -> Timeouts:
+    """The time-outs with these settings over the usual ones. Raises ProfileError."""
+    known = asdict(Timeouts())
+    for name, value in given.items():
+        if name not in known:
+            raise ProfileError(f"[timeouts] {name} is not a setting", where, f"known settings: {', '.join(known)}")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e6:
+            raise ProfileError(f"[timeouts] {name} = {value!r}", where, "a number of seconds above 0")
+    return Timeouts(**{name: float(value) for name, value in (known | dict(given)).items()})
 
 
 def check_profile(profile: Profile) -> None:
@@ -107,13 +158,32 @@ def check_profile(profile: Profile) -> None:
     if profile.threads < 1:
         raise ProfileError(f"threads = {profile.threads}", "threads", "a whole number >= 1")
     profile.memory_bytes()
-    if text.startswith("tls://"):
-        _check_tls(profile)
+    check_connection(profile)
 
 
-def _check_tls(profile: Profile) -> None:
-    for name in ("tls_ca", "tls_cert", "tls_key"):
-        path = getattr(profile, name)
-        if not Path(path).is_file():
-            what = f"{name} = {path!r} is no file" if path else f"a tls:// scheduler needs {name}"
-            raise ProfileError(what, name, "PEM files: tls_ca, tls_cert and tls_key of the file that --profile names")
+def check_connection(profile: Profile) -> None:
+    """Raises ProfileError when a PEM file is not there, InsecureScheduler when whoever listens in could take over."""
+    if profile.encrypted and any(getattr(profile, name) for name in TLS):
+        for name in TLS:
+            path = getattr(profile, name)
+            if not Path(path).is_file():
+                what = f"{name} = {path!r} is no file" if path else f"a tls:// scheduler needs {name}, too"
+                hint = "PEM files: tls_ca, tls_cert and tls_key of the file that --profile names"
+                raise ProfileError(what, name, hint)
+    address = profile.address
+    if address and not (profile.encrypted or profile.insecure or is_loopback(address)):
+        raise InsecureScheduler(
+            f"{address} is not on this machine and not encrypted: whoever reaches it or listens in can run code on it",
+            "--scheduler",
+            "use tls:// (`labelgrove certificates FOLDER` makes what it needs); in a network of your own --insecure or "
+            "insecure = true in the profile",
+        )
+
+
+def is_loopback(address: str) -> bool:
+    """Whether tcp://HOST:PORT can only be this machine; a name other than localhost may be anything."""
+    host = address.partition("://")[2].rpartition(":")[0].strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -13,31 +13,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from pipeline.pace import Pace
 from pipeline.plan import PlannedStep
 from pipeline.report.numbers import seconds as seconds_text
 from pipeline.report.table import plain_terminal
 from pipeline.runner import View
 
 PLAIN_SECONDS = 10.0  # a plain view is never silent for longer
-ETA_TASKS, ETA_SHARE = 3, 0.03  # of a call's tasks must have ended before a remaining time is guessed
 WIDE = 80  # cells of a terminal from which on a bar is drawn
-
-
-class Pace:
-    """Rows per second and remaining seconds of the call in hand."""
-
-    def __init__(self) -> None:
-        self.name, self.start = "", 0.0
-
-    def __call__(self, name: str, done: int, total: int, rows: int) -> tuple[float, float | None]:
-        now = time.monotonic()
-        if name != self.name or done <= 1:
-            self.name, self.start = name, now
-            return 0.0, None
-        elapsed = max(now - self.start, 1e-9)
-        eta = elapsed * (total - done) / max(done - 1, 1)
-        enough = done >= max(ETA_TASKS, ETA_SHARE * total)
-        return rows * (done - 1) / done / elapsed, eta if enough else None
 
 
 def duration(seconds: float) -> str:

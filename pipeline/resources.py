@@ -13,6 +13,7 @@ from pipeline.plan import IDLE_WORKER_BYTES, LEAST_CACHE, MemoryPlan, Plan, Plan
 from pipeline.stages.svm_setup import SvmSetup
 from pipeline.stages.svm_ways import smaller_svm, svm_of
 from tasks.errors import ResourceError
+from tasks.places import is_remote
 
 
 class MemoryTooSmall(ResourceError):
@@ -40,6 +41,8 @@ def refusals(plan: Plan, memory: MemoryPlan) -> list[ResourceError]:
         ways = smaller_svm([largest.stage]) or ["learn from fewer features (an encoding of kind pca)"]
         hint = "; or ".join(["run it on a larger machine", *ways, "--force"])
         found.append(MemoryTooSmall(what, where=str(plan.folder.path), hint=hint))
+    if is_remote(plan.folder.path):  # how much room a store has, nobody can ask it
+        return found
     free = free_bytes(plan.folder.path)
     begun = plan.begun_bytes
     if plan.disk_bytes - begun > free:

@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from pipeline.performance import FOLDER as PERFORMANCE
+from pipeline.performance import damaged_reports
 from pipeline.store import DONE, EVENTS, MANIFEST, Done, RunFolder, RunFormat, bytes_digest, file_digest, read_manifest
 from pipeline.task_table import TASKS, receipts_hold
 from tasks.errors import ArtefactError
 
+FORGOTTEN = "type the same `labelgrove run` again: it is of an attempt that is over, and removed"
 AGAIN = "type the same `labelgrove run` again: it is made anew"
 
 
@@ -36,6 +39,9 @@ def run_problems(folder: RunFolder) -> Iterator[ArtefactError]:
             continue
         if not path.is_file() or not hold(path):
             yield ArtefactError(f"{name} is missing or was changed", str(path), AGAIN)
+
+    for name in damaged_reports(folder, manifest.get(PERFORMANCE, {})):
+        yield ArtefactError(f"{name} is missing or was changed", str(folder / name), FORGOTTEN)
 
 
 def _step_problems(folder: RunFolder, name: str, step: dict[str, Any]) -> Iterator[ArtefactError]:

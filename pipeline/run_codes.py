@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from pipeline.config import OWN_ROWS, read_values
+from pipeline.config import OWN_ROWS, place_from, read_values
 from pipeline.config_errors import ConfigError
 from pipeline.dataset import Dataset
 from pipeline.errors import OtherRun
@@ -101,6 +101,6 @@ def _dataset_path(found: FoundRun, asked: Path) -> Path:
     base = asked.absolute().parent if own else run.parent.parent
     values = read_values(kept, tuple(found.manifest.get("asked", {}).get("overrides", ())))[1]
     try:
-        return base / str(values["data"]["path"])
+        return place_from(base, str(values["data"]["path"]))
     except (KeyError, TypeError):
         raise ConfigError("it does not say where the dataset is", str(kept), "give the run's config") from None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,12 @@ from pipeline.choice import EVERYTHING, Choice
 from pipeline.cluster import connected, dashboard_text
 from pipeline.config import LoadedConfig
 from pipeline.data_check import check_data
+from pipeline.errors import RunLocked
 from pipeline.histograms import readers_of, refuse_negative
-from pipeline.lock import locked
+from pipeline.lock import locked, refuse_lost
 from pipeline.notes import learner_notes, needed_note, note_line
+from pipeline.performance import FOLDER as PERFORMANCE
+from pipeline.performance import forget_damaged, performance_kept, report_marks
 from pipeline.plan import (
     MemoryPlan,
     Plan,
@@ -30,11 +34,25 @@ from pipeline.pool import DaskPool, Progress, SerialPool, silent
 from pipeline.profile import Profile
 from pipeline.resources import check_resources
 from pipeline.stage import Asked, Work
-from pipeline.store import FORMAT, MANIFEST, VERSION, Done, RunFolder, file_digest, plain, write_sealed, write_text
+from pipeline.stop_request import Stop, stoppable
+from pipeline.store import (
+    FORMAT,
+    MANIFEST,
+    VERSION,
+    Done,
+    RunFolder,
+    file_digest,
+    plain,
+    read_manifest,
+    write_sealed,
+    write_text,
+)
 from pipeline.task_table import TASKS, append_receipts, receipts_hold
+from pipeline.telling import IO_RETRIES, NOBODY, Audience, telling
 from tasks.calls import Receipt
 from tasks.errors import ResourceError
 from tasks.files import disk_room
+from tasks.places import is_remote
 from tasks.worker import WorkerSettings, configure_worker, versions
 
 
@@ -42,6 +60,7 @@ class View:
     """What a run tells whoever watches; the command line has its own."""
 
     progress: Progress = staticmethod(silent)
+    began: Callable[[], None] = staticmethod(lambda: None)  # everything is checked, the folder is ours: work begins
 
     def say(self, text: str) -> None:
         """One line of news."""
@@ -71,17 +90,19 @@ def run_config(
     force: bool = False,
     view: View | None = None,
     choice: Choice = EVERYTHING,
+    stop: Stop | None = None,
 ) -> RunResult:
     """Bring the run folder of a config to what the config says.
 
     choice  models to train; the others stand in the results if they are finished
+    stop    asked by other threads to end the run; `labelgrove cancel` reaches every run of a main thread
 
     Raises the errors of `make_plan`, RunLocked, MemoryTooSmall, DiskTooSmall, what stages raise, ClusterLost; whatever
     happens, finished steps stay finished and the next call continues.
     """
-    view, started = view or View(), time.perf_counter()
+    view, started, stop = view or View(), time.perf_counter(), stop or Stop()
     folder = run_folder_of(config, runs, choice)  # refuses what cannot be run before anything is locked or written
-    with locked(folder.path) as message:
+    with locked(folder.path, stop.ask) as message, stoppable(folder, stop):
         if message:
             view.say(message)
         folder.sweep()
@@ -91,9 +112,11 @@ def run_config(
             view.say(note_line(note))
         if not force:
             check_resources(plan, memory)
-        _begin(plan)
-        with _recorded(folder):
+        _begin(plan, stop)
+        view.began()
+        with _recorded(folder, stop):
             done = _run_steps(plan, profile, memory, view)
+            refuse_lost(folder.path)
         if not receipts_hold(folder / TASKS):  # nothing ran that would have begun it anew
             append_receipts(folder / TASKS, "", "", ())
         folder.sweep()
@@ -102,9 +125,11 @@ def run_config(
     return RunResult(folder, plan, done, memory, time.perf_counter() - started)
 
 
-def _begin(plan: Plan) -> None:
+def _begin(plan: Plan, stop: Stop) -> None:
     """The folder says from now on what it belongs to and what it was asked for."""
     folder, config = plan.folder, plan.config
+    with contextlib.suppress(FileNotFoundError):
+        forget_damaged(folder, read_manifest(folder))
     write_text(folder / "config.toml", kept_text(config, plan.asked))
     _write_manifest(plan, {step.name: step.done for step in plan.steps if step.done is not None})
     folder.event(
@@ -112,6 +137,7 @@ def _begin(plan: Plan) -> None:
         steps=[step.name for step in plan.to_run],
         overrides=list(config.overrides),
         left_out=list(plan.asked.left_out),
+        **stop.said(),
     )
 
 
@@ -123,14 +149,16 @@ def kept_text(config: LoadedConfig, asked: Asked) -> str:
 
 
 @contextlib.contextmanager
-def _recorded(folder: RunFolder) -> Iterator[None]:
+def _recorded(folder: RunFolder, stop: Stop) -> Iterator[None]:
     """How the run ended stands in events.jsonl, unless the process was killed."""
     try:
         yield
     except BaseException as error:
-        with contextlib.suppress(OSError, ResourceError):  # of a full disk, the error that is on its way says more
+        # Of a full disk, the error that is on its way says more; a folder that is another's by now is left alone.
+        with contextlib.suppress(OSError, ResourceError, RunLocked):
+            refuse_lost(folder.path)
             if isinstance(error, KeyboardInterrupt):
-                folder.event("interrupted")
+                folder.event("interrupted", **stop.said())
             else:
                 folder.event("failed", error=type(error).__name__, message=str(error))
         raise
@@ -141,6 +169,7 @@ def _run_steps(plan: Plan, profile: Profile, memory: MemoryPlan, view: View) -> 
     done: dict[str, Done] = {}
     with contextlib.ExitStack() as stack:
         pool: SerialPool | DaskPool | None = None
+        audience = NOBODY
         for number, step in enumerate(plan.steps, 1):
             step = still_wanted(step, done)
             view.step(step, number, len(plan.steps))
@@ -149,10 +178,11 @@ def _run_steps(plan: Plan, profile: Profile, memory: MemoryPlan, view: View) -> 
                 continue
             if pool is None:
                 pool = stack.enter_context(open_pool(profile, memory, plan.folder, view))
+                audience = stack.enter_context(_watched(plan, memory, pool))
                 if any(other.stage.reads_rows for other in plan.to_run):
                     check_data(plan.dataset, pool)
                 refuse_negative(plan.dataset, [*readers_of(plan.config.run)], pool, {one.name for one in plan.to_run})
-            done[step.name] = _run_step(plan, step, pool, done)
+            done[step.name] = _run_step(plan, step, pool, done, audience)
             view.finished(step, float(done[step.name].measured["seconds"]))
     return done
 
@@ -163,35 +193,70 @@ def open_pool(profile: Profile, memory: MemoryPlan, folder: RunFolder, view: Vie
     settings = WorkerSettings(memory.cache)
     configure_worker(settings)  # what is computed in this process has the bits that it would have in a worker
     scratch = folder / "scratch"
+    with contextlib.ExitStack() as stack:
+        if is_remote(scratch) and (profile.is_serial or profile.local_workers):  # whoever reads it is on this machine
+            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="labelgrove-")))
+        yield from _pool(profile, settings, scratch, folder, view)
+
+
+def _pool(
+    profile: Profile, settings: WorkerSettings, scratch: Path, folder: RunFolder, view: View
+) -> Iterator[SerialPool | DaskPool]:
+    """The pool with arrays for all tasks in `scratch`."""
     if profile.is_serial:
         yield SerialPool(scratch, settings, view.progress)
         return
-    with connected(profile) as client:
+    with connected(profile, view.say) as client:
         view.say(dashboard_text(client, profile))
         folder.event("cluster", dashboard=client.dashboard_link)
-        yield DaskPool(client, scratch, settings, view.progress)
+        yield DaskPool(client, scratch, settings, view.progress, profile.timeouts)
 
 
-def _run_step(plan: Plan, step: PlannedStep, pool: Any, done: dict[str, Done]) -> Done:
+@contextlib.contextmanager
+def _watched(plan: Plan, memory: MemoryPlan, pool: SerialPool | DaskPool) -> Iterator[Audience]:
+    """On a Dask cluster: the page of the dashboard hears of the run, and Dask's own report of it is kept."""
+    if not isinstance(pool, DaskPool):
+        yield NOBODY
+        return
+    steps = [{"step": step.name, "reused": not step.runs, "reason": step.reason} for step in plan.steps]
+    run = {"name": plan.config.run.name, "folder": str(plan.folder.path), "steps": steps}
+    with (
+        telling(pool.client, **run, planned_bytes=memory.peak, limit_bytes=memory.limit) as teller,
+        performance_kept(pool.client, plan.folder, plan.config.run.name),
+    ):
+        shown = pool.progress
+
+        def progress(name: str, done: int, total: int, rows: int, rows_total: int) -> None:
+            shown(name, done, total, rows, rows_total)
+            teller.progress(name, done, total, rows, rows_total)
+
+        pool.progress = progress
+        yield teller.audience()
+
+
+def _run_step(plan: Plan, step: PlannedStep, pool: Any, done: dict[str, Done], audience: Audience) -> Done:
     folder, stage = plan.folder, step.stage
+    refuse_lost(folder.path)
+    event = audience.beside(folder.event)
     if step.damage:
-        folder.event("damaged", step=step.name, found=[str(error) for error in step.damage])
+        event("damaged", step=step.name, found=[str(error) for error in step.damage])
     if step.anew:
         folder.discard(step.name, step.fingerprint)
     place = folder.step_folder(step.name, step.fingerprint)
     with disk_room(str(place), 0):
         place.mkdir(parents=True, exist_ok=True)
-    folder.event("step", step=step.name, fingerprint=step.fingerprint, reason=step.reason)
+    event("step", step=step.name, fingerprint=step.fingerprint, reason=step.reason)
     first = len(pool.receipts)
     started = time.perf_counter()
     inputs = {name: done[name] for name in stage.inputs}
     folders = {name: folder.step_folder(name, found.fingerprint) for name, found in inputs.items()}
-    work = Work(place, pool, plan.dataset, plan.config.run.seed, inputs, folders, folder.event)
+    work = Work(place, pool, plan.dataset, plan.config.run.seed, inputs, folders, event, audience.latest)
     try:
         made = stage.run(work)
     finally:
         receipts: list[Receipt] = pool.receipts[first:]
-        with contextlib.suppress(OSError, ResourceError):
+        with contextlib.suppress(OSError, ResourceError, RunLocked):
+            refuse_lost(folder.path)
             append_receipts(folder / TASKS, step.name, step.fingerprint, receipts)
     finished = Done(
         step=step.name,
@@ -205,8 +270,11 @@ def _run_step(plan: Plan, step: PlannedStep, pool: Any, done: dict[str, Done]) -
         results=plain(made.results),
         measured=plain({**summed(receipts), "seconds": time.perf_counter() - started, **made.measured}),
     )
+    refuse_lost(folder.path)
     folder.finish(finished)
-    folder.event("done", step=step.name, digest=made.digest, seconds=round(finished.measured["seconds"], 3))
+    if again := sum(receipt.io_retries for receipt in receipts):
+        event("fault", step=step.name, kind=IO_RETRIES, count=again, said=f"{step.name}: {again} I/O retries")
+    event("done", step=step.name, digest=made.digest, seconds=round(finished.measured["seconds"], 3))
     return finished
 
 
@@ -233,6 +301,7 @@ def _write_manifest(plan: Plan, done: dict[str, Done]) -> None:
         "versions": versions(),
         "config": file_digest(folder / "config.toml"),
         "events": folder.events_mark(),
+        PERFORMANCE: report_marks(folder),
         "asked": plain({**asdict(plan.asked), "steps": [asdict(step) for step in plan.asked_steps().values()]}),
         "steps": {
             name: {"fingerprint": found.fingerprint, "digest": found.digest, "bytes": found.nbytes}

@@ -15,6 +15,7 @@ from pipeline.dataset import Dataset
 from pipeline.pool import Pool
 from pipeline.rows_facts import RowsFacts
 from pipeline.store import Done
+from pipeline.telling import untold
 from tasks.io import Block, blocks_of
 from tasks.taxonomy import Taxonomy
 
@@ -98,7 +99,11 @@ class Made:
 
 @dataclass(frozen=True)
 class Work:
-    """Where and with what a stage works."""
+    """Where and with what a stage works.
+
+    event  writes a line of events.jsonl, and tells the dashboard the same; few of them
+    tell   tells the dashboard alone: kind, model, plain values; of one kind and model only the newest counts
+    """
 
     folder: Path
     pool: Pool
@@ -107,6 +112,7 @@ class Work:
     inputs: Mapping[str, Done]
     folders: Mapping[str, Path]  # step -> folder, for the inputs
     event: Callable[..., None]
+    tell: Callable[..., None] = untold
 
     def blocks(self, rows: str) -> list[Block]:
         """The blocks of the dataset's own rows ("x") or of an encoding."""

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from pipeline.lock import holder
 from pipeline.published import asked_steps, results_of
 from pipeline.store import RunFolder
+from pipeline.submission import SUBMITTED, WORKER_GONE, Submission, read_submission
 
 ENDS = ("finished", "failed", "interrupted")
+RUNNING, WAITING = "running", "waiting"
+KILLED, LOST, NOT_BEGUN = "stopped without a word (killed)", "lost without a word", "not begun"
+UNDER_WAY = (RUNNING, WAITING, SUBMITTED)
 
 
 def state_of(folder: RunFolder, manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -17,7 +22,8 @@ def state_of(folder: RunFolder, manifest: Mapping[str, Any]) -> dict[str, Any]:
     events = folder.events()
     attempt = last_attempt(events)
     live = holder(folder.path)
-    end = next((event for event in reversed(attempt) if event["event"] in ENDS), None)
+    end = end_of(attempt)
+    submission = read_submission(folder)
     asked = manifest.get("asked", {})
     steps = steps_of(folder, manifest)
     current = next((event.get("step") for event in reversed(attempt) if event["event"] == "step"), None)
@@ -25,8 +31,10 @@ def state_of(folder: RunFolder, manifest: Mapping[str, Any]) -> dict[str, Any]:
     solving = pair_under_way(attempt)
     return {
         "run": str(folder.path),
-        "state": "running" if live else (end["event"] if end else "stopped without a word (killed)"),
+        "state": _phase(live, attempt, submission),
         "holder": live,
+        "why": end.get("why") if end and not live else None,
+        "submission": _submission_of(submission, attempt),
         "overrides": list(asked.get("overrides", [])),
         "left_out": list(asked.get("left_out", [])),
         "planned": next((event.get("steps", []) for event in attempt if event["event"] == "run"), []),
@@ -45,6 +53,57 @@ def state_of(folder: RunFolder, manifest: Mapping[str, Any]) -> dict[str, Any]:
         if live
         else None,
     }
+
+
+def phase_of(folder: RunFolder) -> str:
+    """The `state` of `state_of` alone, which reads no step."""
+    return _phase(holder(folder.path), last_attempt(folder.events()), read_submission(folder))
+
+
+def _phase(live: str, attempt: list[dict[str, Any]], submission: Submission | None) -> str:
+    """running, submitted, waiting (for another worker), finished, failed, interrupted, or one of the silent ends."""
+    if live:
+        return RUNNING
+    end = end_of(attempt)
+    last = str(end["event"]) if end else KILLED if attempt else NOT_BEGUN
+    if submission is None or not submission.open:
+        return last
+    begun = attempt and attempt[0].get("submission") == submission.token
+    if not begun and attempt and _time_of(attempt[0]) > submission.submitted:  # somebody has run it since
+        return last
+    if begun and end is not None and end.get("why") != WORKER_GONE:
+        return last
+    if submission.state == SUBMITTED:
+        return SUBMITTED
+    return WAITING if submission.fresh else LOST
+
+
+def _time_of(event: Mapping[str, Any]) -> float:
+    """Seconds since 1970; an event may be of another version."""
+    found = event.get("time")
+    return float(found) if isinstance(found, int | float) else 0.0
+
+
+def end_of(attempt: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The event with which an attempt has ended, None when there is none."""
+    return next((event for event in reversed(attempt) if event["event"] in ENDS), None)
+
+
+def last_end(folder: RunFolder) -> str:
+    """How the last attempt ended, in words; "" when it has not, or without a word."""
+    end = end_of(last_attempt(folder.events()))
+    if end is None:
+        return ""
+    why = str(end.get("why") or end.get("message") or "").partition("\n")[0]
+    return f"{end['event']} ({why})" if why else str(end["event"])
+
+
+def _submission_of(submission: Submission | None, attempt: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The submission of the last attempt, or one that has not begun; None when the last run was none."""
+    if submission is None:
+        return None
+    begun = attempt and attempt[0].get("submission") == submission.token
+    return asdict(submission) if begun or submission.open else None
 
 
 def pair_under_way(attempt: list[dict[str, Any]]) -> dict[str, Any]:

@@ -12,22 +12,25 @@ import json
 import math
 import os
 import re
-import shutil
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+from pipeline.event_log import bytes_of, log_at
 from tasks.digest import digest_text
 from tasks.errors import ArtefactError
 from tasks.files import beside, disk_room, sync_path
+from tasks.places import is_remote, remove_folder, sizes_below, write_whole
 
 FORMAT, VERSION = "labelgrove.run", 1
 DONE, MANIFEST = "DONE.json", "manifest.json"
 PROGRESS = "progress"  # of a step: what an interrupted attempt continues from, gone when it is finished
 SOLVED = "solved"  # of a run: what its steps share while they work, gone when all are finished
 EVENTS = "events.jsonl"
+READERS = 8  # objects of a store that are read at the same time
 SEAL = "seal"  # of a JSON file that carries the digest of its own content
 MAX_JSON_BYTES = 256 << 20
 STEP_AGAIN = "the step that wrote it will be made again"
@@ -90,6 +93,9 @@ def write_json(path: Path, value: Any) -> None:
 def write_text(path: Path, text: str) -> None:
     """Whole or not at all: temporary name, fsync, rename. Raises DiskFull."""
     data = text.encode("utf-8", "surrogatepass")
+    if is_remote(path):
+        write_whole(path, data)
+        return
     spare = beside(path)
     with disk_room(str(path), len(data)):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -114,8 +120,9 @@ def write_sealed(path: Path, values: dict[str, Any]) -> None:
 
 def read_sealed(path: Path, hint: str = STEP_AGAIN) -> dict[str, Any]:
     """Raises FileNotFoundError, or RunFormat when a single character is not what was written."""
-    values = read_json(path, hint)
-    whole = path.read_bytes().endswith(b"\n")  # its last character is none of the values'
+    data = _content(path, hint)
+    values = _parsed(data, path, hint)
+    whole = data.endswith(b"\n")  # its last character is none of the values'
     if not whole or not isinstance(values, dict) or values.pop(SEAL, None) != seal_of(values):
         raise RunFormat("its content is not what was written", str(path), hint)
     return values
@@ -142,10 +149,18 @@ def _version_of(place: Path) -> Any:
 
 def read_json(path: Path, hint: str = STEP_AGAIN) -> Any:
     """Raises FileNotFoundError, or RunFormat when it is not the JSON that we write."""
+    return _parsed(_content(path, hint), path, hint)
+
+
+def _content(path: Path, hint: str) -> bytes:
+    if not is_remote(path) and path.stat().st_size > MAX_JSON_BYTES:
+        raise RunFormat(f"not readable: larger than {MAX_JSON_BYTES:,} bytes", str(path), hint)
+    return path.read_bytes()
+
+
+def _parsed(data: bytes, path: Path, hint: str) -> Any:
     try:
-        if path.stat().st_size > MAX_JSON_BYTES:
-            raise ValueError(f"larger than {MAX_JSON_BYTES:,} bytes")
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise RunFormat(f"not readable: {error}", str(path), hint) from None
 
@@ -158,31 +173,49 @@ def bytes_digest(data: bytes) -> str:
 def file_digest(path: Path) -> str:
     """BLAKE2b-128 of a file's bytes."""
     state = hashlib.blake2b(digest_size=16)
+    if is_remote(path):
+        for piece in path.pieces():
+            state.update(piece)
+        return state.hexdigest()
     with open(path, "rb") as file:
         while chunk := file.read(1 << 20):
             state.update(chunk)
     return state.hexdigest()
 
 
+def digests_of(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """Digest of each of some files of a folder; those of a store are read side by side."""
+    if not is_remote(folder):
+        return {name: file_digest(folder / name) for name in names}
+    with ThreadPoolExecutor(READERS) as threads:
+        wanted = list(names)
+        return dict(zip(wanted, threads.map(lambda name: file_digest(folder / name), wanted), strict=True))
+
+
 def files_below(folder: Path) -> Iterator[str]:
     """Relative paths of the files that are content, in order; DONE.json and what is unfinished are not."""
-    for path in sorted(folder.rglob("*")):
-        name = path.relative_to(folder)
-        whole = name.parts[0] != PROGRESS and not any(UNFINISHED.fullmatch(part) for part in name.parts)
-        if whole and path.is_file() and name.as_posix() != DONE:
-            yield name.as_posix()
+    return (name for name in sizes_below(folder) if _is_content(PurePosixPath(name)))
+
+
+def _is_content(name: PurePosixPath) -> bool:
+    whole = name.parts[0] != PROGRESS and not any(UNFINISHED.fullmatch(part) for part in name.parts)
+    return whole and name.as_posix() != DONE
 
 
 def unfinished_below(folder: Path) -> Iterator[Path]:
     """Files and folders that writers have left under a temporary name; nothing below such a folder."""
+    if is_remote(folder):  # objects are put whole, under their own names
+        return
     for place, folders, files in os.walk(folder):
         yield from (Path(place, name) for name in (*folders, *files) if UNFINISHED.fullmatch(name))
         folders[:] = [name for name in folders if not UNFINISHED.fullmatch(name)]
 
 
 def bytes_below(folder: Path) -> int:
-    """What all files below a folder take on the disk; 0 when it is not there, or vanishes."""
+    """What all files below a folder take on the disk; 0 when it is not there, vanishes, or is on no disk."""
     total = 0
+    if is_remote(folder):
+        return total
     for place, _, files in os.walk(folder):
         for name in files:
             with contextlib.suppress(OSError):
@@ -214,13 +247,14 @@ class RunFolder:
     def finish(self, done: Done) -> None:
         """Write DONE.json: from here on the step counts as made."""
         folder = self.step_folder(done.step, done.fingerprint)
-        shutil.rmtree(folder / PROGRESS, ignore_errors=True)
+        remove_folder(folder / PROGRESS)
         values = {name: getattr(done, name) for name in Done.__dataclass_fields__}
         write_sealed(folder / DONE, {"format": "labelgrove.step", "version": VERSION, **values})
 
     def describe_files(self, step: str, fingerprint: str) -> dict[str, list[Any]]:
         folder = self.step_folder(step, fingerprint)
-        return {name: [(folder / name).stat().st_size, file_digest(folder / name)] for name in files_below(folder)}
+        sizes = {name: size for name, size in sizes_below(folder).items() if _is_content(PurePosixPath(name))}
+        return {name: [sizes[name], digest] for name, digest in digests_of(folder, sizes).items()}
 
     def damage(self, done: Done, read: str = "") -> list[StepDamaged]:
         """What is wrong with a finished step's files: presence and size of all, content of those that are read.
@@ -228,15 +262,17 @@ class RunFolder:
         read  how the names of these begin; "" for all
         """
         folder = self.step_folder(done.step, done.fingerprint)
-        found = []
+        found, there = [], sizes_below(folder)
+        whole = [name for name, (size, _) in done.files.items() if there.get(name) == size and name.startswith(read)]
+        digests = digests_of(folder, whole)
         for name, (size, digest) in done.files.items():
             path = folder / name
             why = ""
-            if not path.is_file():
+            if name not in there:
                 why = "is missing"
-            elif path.stat().st_size != size:
-                why = f"has {path.stat().st_size:,} bytes, was written with {size:,}"
-            elif name.startswith(read) and file_digest(path) != digest:
+            elif there[name] != size:
+                why = f"has {there[name]:,} bytes, was written with {size:,}"
+            elif name in digests and digests[name] != digest:
                 why = "has other content than was written"
             if why:
                 hint = "type the same `labelgrove run` again: the step is made anew"
@@ -253,20 +289,20 @@ class RunFolder:
             folder.unlink()
             return
         (folder / DONE).unlink(missing_ok=True)
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_folder(folder)
 
     def sweep(self) -> None:
         """Remove what killed writers left: partial files, scratch of earlier pools."""
-        shutil.rmtree(self.path / "scratch", ignore_errors=True)
+        remove_folder(self.path / "scratch")
         for leftover in list(unfinished_below(self.path)):
             if leftover.is_dir():
-                shutil.rmtree(leftover, ignore_errors=True)
+                remove_folder(leftover)
             else:
                 leftover.unlink(missing_ok=True)
 
     def forget_solved(self) -> None:
         """Remove what steps have shared: all are finished."""
-        shutil.rmtree(self.path / SOLVED, ignore_errors=True)
+        remove_folder(self.path / SOLVED)
 
     def stale_steps(self, wanted: Iterable[tuple[str, str]]) -> list[Path]:
         """Step folders that no step of the config needs."""
@@ -279,6 +315,9 @@ class RunFolder:
         text = json.dumps({"time": round(time.time(), 3), "event": kind, **fields}, ensure_ascii=False, default=str)
         line = text.encode("utf-8", "backslashreplace") + b"\n"
         path = self.path / EVENTS
+        if is_remote(path):
+            log_at(path).add(line, kind)
+            return
         with disk_room(str(path), len(line)), open(path, "a+b") as file:
             if file.seek(0, os.SEEK_END):
                 file.seek(-1, os.SEEK_END)
@@ -287,20 +326,22 @@ class RunFolder:
 
     def events_mark(self) -> list[Any]:
         """[bytes, digest] of the events so far: more may follow, these stay as they are."""
-        try:
-            data = (self.path / EVENTS).read_bytes()
-        except FileNotFoundError:
-            data = b""
+        data = self._events()
         return [len(data), bytes_digest(data)]
+
+    def _events(self) -> bytes:
+        path = self.path / EVENTS
+        if is_remote(path):
+            return bytes_of(path)
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            return b""
 
     def events(self) -> list[dict[str, Any]]:
         """All readable events, oldest first."""
         found = []
-        try:
-            lines = (self.path / EVENTS).read_text(encoding="utf-8", errors="replace").splitlines()
-        except FileNotFoundError:
-            return []
-        for line in lines:
+        for line in self._events().decode("utf-8", "replace").splitlines():
             try:
                 event = json.loads(line)
             except ValueError:

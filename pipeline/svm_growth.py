@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.pool import Pool
+from pipeline.tree_watch import TreeWatch
 from tasks.fit.hinge_ascent import ABREAST
 from tasks.relaxed.ground import (
     Ground,
@@ -49,6 +50,7 @@ class Growth:
     ground: Ground
     pool: Pool
     large: int  # rows from which a node is driven
+    watch: TreeWatch | None = None  # hears of every node
 
     def grow(self, classes: Array) -> dict[str, Summary]:
         """Every node by name: the root's first, then level by level, whatever order they ended in."""
@@ -65,11 +67,23 @@ class Growth:
                     more.append(
                         NodeTask(child.name, task.name, child.side, child.n_classes, child.n_rows, task.depth + 1)
                     )
+            if self.watch is not None:
+                self._told(task, summary, len(more))
             return more
 
         name = f"learn_{self.ground.name}"
         self.pool.unfold(learn_node, [root], expand, self.ground, name=name, drive=self.drive, is_driven=self.is_driven)
+        if self.watch is not None:
+            self.watch.close()
         return {name: known[name] for name in depths(known, root.name)}
+
+    def _told(self, task: NodeTask, summary: Summary, begun: int) -> None:
+        """A split is measured by the share of its classes that go both ways, and by the rows that it loses."""
+        assert self.watch is not None
+        held = sum(child.n_classes for child in summary.children)
+        both = held / task.n_classes - 1.0 if summary.children else None
+        accuracy = None if summary.lost is None else 1.0 - summary.lost
+        self.watch.ended(task.depth, task.n_rows, begun, task.n_rows, accuracy, both)
 
     def is_driven(self, task: NodeTask) -> bool:
         """Whether the parts of a node are tasks of their own."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tasks.calls import Receipt
-from tasks.files import beside
+from tasks.places import is_remote, whole_path
 
 TASKS = "tasks.parquet"
 SCHEMA = pa.schema(
@@ -42,9 +41,8 @@ def append_receipts(path: Path, step: str, fingerprint: str, receipts: Sequence[
         for receipt in receipts
     ]
     tables = [*earlier(path), pa.Table.from_pylist(rows, SCHEMA)]
-    spare = beside(path)
-    pq.write_table(pa.concat_tables(tables), spare, write_page_checksum=True)
-    os.replace(spare, path)
+    with whole_path(path) as spare:
+        pq.write_table(pa.concat_tables(tables), spare, write_page_checksum=True)
 
 
 def receipts_hold(path: Path) -> bool:
@@ -55,6 +53,7 @@ def receipts_hold(path: Path) -> bool:
 def earlier(path: Path) -> list[Any]:
     """[the table], or [] when there is none that can be read."""
     try:
-        return [pq.read_table(path, schema=SCHEMA, page_checksum_verification=True)]
+        source = pa.BufferReader(path.read_bytes()) if is_remote(path) else path
+        return [pq.read_table(source, schema=SCHEMA, page_checksum_verification=True)]
     except (OSError, pa.ArrowInvalid, FileNotFoundError):
         return []

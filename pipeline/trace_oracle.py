@@ -16,10 +16,11 @@ import numpy as np
 from pipeline.pool import Pool
 from tasks.calls import write_array
 from tasks.digest import digest_arrays, digest_text
-from tasks.files import beside, disk_room
+from tasks.files import disk_room
 from tasks.fit.checkpoint import keep, load_kept
 from tasks.fit.targets import SplitTargets
 from tasks.io import Block, read_rows
+from tasks.places import read_array
 from tasks.rows.base import Array
 from tasks.trace.blocks import (
     Arrays,
@@ -126,18 +127,16 @@ class PoolRisk:
         token = digest_arrays(plain)
         path = self._columns(token)
         if self.known_group(token, plain.shape[1]) is None:  # or what an interrupted attempt left is damaged
-            spare = beside(path)
             with disk_room(str(path), plain.nbytes):
                 path.parent.mkdir(parents=True, exist_ok=True)
-                write_array(spare, plain)
-                spare.replace(path)
+                write_array(path, plain)
         return Group(token, str(path), plain.shape[1])
 
     def known_group(self, token: str, size: int) -> Group | None:
         """The group of columns that an interrupted attempt has written, None when they are not those any more."""
         path = self._columns(token)
         try:
-            whole = digest_arrays(np.load(path, allow_pickle=False)) == token
+            whole = digest_arrays(read_array(path)) == token
         except (OSError, ValueError, EOFError):
             return None
         return Group(token, str(path), size) if whole else None

@@ -15,7 +15,10 @@ from typing import Any
 import numpy as np
 
 from tasks.files import DiskFull, disk_room
+from tasks.places import at, open_array, whole_file
 from tasks.sums import FieldSums, add_up
+from tasks.urls import StoreUnreachable
+from tasks.versions import one_look
 from tasks.worker import WorkerSettings, configure_worker, peak_bytes, reset_peak
 
 IO_TRIES = 3
@@ -29,7 +32,7 @@ class Published:
     paths: tuple[tuple[str, str], ...]  # (name, file); one entry named "" for a bare array
 
     def open(self) -> Any:
-        arrays = {name: np.load(path, mmap_mode="r", allow_pickle=False) for name, path in self.paths}
+        arrays = {name: open_array(at(path)) for name, path in self.paths}
         return arrays[""] if list(arrays) == [""] else arrays
 
 
@@ -49,16 +52,17 @@ def publish(value: Any, stem: Path, smallest: int = 1 << 15) -> Any:
 
 
 def write_array(path: Path, array: np.ndarray) -> None:
-    """A .npy file. Raises DiskFull: `np.save` alone would not say why it has written less than it should."""
+    """A .npy file, whole or not at all. Raises DiskFull: `np.save` would not say why it has written less."""
     plain = np.ascontiguousarray(array)
-    with disk_room(str(path), plain.nbytes), open(path, "wb") as file:
+    with disk_room(str(path), plain.nbytes), whole_file(path) as file:
         np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(plain))
         file.write(plain.data)
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What one task took. Seconds and bytes; `peak` is the process's resident high-water mark during it."""
+    """What one task took. Seconds and bytes; `peak` is the process's resident high-water mark during it, `io_retries`
+    how often it was begun again because the store did not answer."""
 
     name: str
     item: str
@@ -68,6 +72,7 @@ class Receipt:
     resident_before: int
     peak: int
     process: int
+    io_retries: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,19 +90,28 @@ def call(
     process = configure_worker(settings)
     before = reset_peak()
     start, clock, cpu = time.time(), time.perf_counter(), time.thread_time()
-    values = tuple(value.open() if isinstance(value, Published) else value for value in shared)
-    result = with_io_retries(fn, item, values)
-    receipt = Receipt(
-        name, label, start, time.perf_counter() - clock, time.thread_time() - cpu, before, peak_bytes(), process
-    )
+    with one_look():
+        values, opened_again = with_io_retries(opened, shared, ())
+        result, again = with_io_retries(fn, item, values)
+    seconds, cpu_seconds = time.perf_counter() - clock, time.thread_time() - cpu
+    tried_again = opened_again + again
+    receipt = Receipt(name, label, start, seconds, cpu_seconds, before, peak_bytes(), process, tried_again)
     return Outcome(result, (receipt,))
 
 
-def with_io_retries(fn: Callable[..., Any], item: Any, values: tuple[Any, ...]) -> Any:
-    """Run, again after a pause when the store hiccups; a full disk is a named error at once."""
+def opened(shared: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Shared values as a function takes them."""
+    return tuple(value.open() if isinstance(value, Published) else value for value in shared)
+
+
+def with_io_retries(fn: Callable[..., Any], item: Any, values: tuple[Any, ...]) -> tuple[Any, int]:
+    """Run, again after a pause when the store hiccups; a full disk is a named error at once.
+
+    Returns what fn returns, and how often it was begun again.
+    """
     for attempt in range(1, IO_TRIES + 1):
         try:
-            return fn(item, *values)
+            return fn(item, *values), attempt - 1
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise DiskFull(
@@ -107,7 +121,10 @@ def with_io_retries(fn: Callable[..., Any], item: Any, values: tuple[Any, ...]) 
                 ) from None
             if attempt == IO_TRIES or error.errno in (errno.ENOENT, errno.EACCES, errno.EROFS):
                 raise
-            time.sleep(IO_WAIT_SECONDS * attempt)
+        except StoreUnreachable:
+            if attempt == IO_TRIES:
+                raise
+        time.sleep(IO_WAIT_SECONDS * attempt)
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 

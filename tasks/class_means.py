@@ -23,6 +23,7 @@ from tasks.fit.class_ranges import ClassRange, finished, leave
 from tasks.fit.scorer import Parameters
 from tasks.fit.targets import Targets
 from tasks.io import Block, blocks_of, read_rows
+from tasks.places import at
 from tasks.rows.base import Array, Rows
 from tasks.rows.csr import Csr
 from tasks.rows.onehot import OneHot
@@ -77,7 +78,7 @@ class MeansOf:
         return [block for block in blocks_of(self.store) if block.start < self.n_train]
 
     def place(self, classes: ClassRange) -> Path:
-        return Path(self.folder) / f"{classes.index:05d}"
+        return at(self.folder) / f"{classes.index:05d}"
 
     def is_left(self, classes: ClassRange) -> bool:
         """Whether a range is there, as it was written."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import tempfile
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,20 +21,16 @@ class DiskFull(ResourceError):
     """No space left where something was to be written."""
 
 
-def version_of(path: str) -> tuple[int, int, int]:
-    """What changes when a file is replaced; FileNotFoundError when it is not there."""
-    stat = os.stat(path)
-    return stat.st_mtime_ns, stat.st_size, stat.st_ino
-
-
 @contextmanager
 def disk_room(path: str, nbytes: int) -> Iterator[None]:
-    """Turn "no space left" into an error that names the place, the need and what is free."""
+    """Turn "no space left" into an error that names the place, the need and what is free; of stores there is none."""
     try:
         yield
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
+        if "://" in path:  # it was the disk of temporary files
+            path = tempfile.gettempdir() + "/x"
         folder = next(parent for parent in Path(path).absolute().parents if parent.exists())
         free = shutil.disk_usage(folder).free
         need = f"{nbytes:,}" if nbytes else "some"

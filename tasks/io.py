@@ -10,7 +10,7 @@ A dataset is a group with a rows store `X` and the columns `y`, `split`, `row_id
 
 Every chunk has one writer, which writes it whole, so writing again is harmless. Every chunk carries a crc32c, and a
 chunk that is not there is an error here, where zarr alone would read zeros. What has been read lately is cached per
-process and shared: treat what comes out as read-only. Paths are those of a local or mounted file system.
+process and shared: treat what comes out as read-only. Paths are those of a file system, or URLs of an object store.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ import numpy as np
 
 from tasks.cache import ROWS, SMALL
 from tasks.digest import digest_arrays
-from tasks.errors import ParamError
-from tasks.files import disk_room, swap_in, version_of
+from tasks.errors import LabelgroveError, ParamError
+from tasks.files import disk_room, swap_in
 from tasks.rows import Csr, Dense, Images, OneHot, PqCodes, Rows
 from tasks.rows.base import Array
 from tasks.rows.onehot import count_features
@@ -36,8 +36,10 @@ from tasks.stores import DamagedChunk as DamagedChunk
 from tasks.stores import MissingChunk as MissingChunk
 from tasks.stores import StoreFacts as StoreFacts
 from tasks.stores import StoreMetadata as StoreMetadata
+from tasks.urls import is_url
+from tasks.versions import forget, version_of
 from tasks.zarr_nodes import MAX_CHUNK_BYTES as MAX_CHUNK_BYTES
-from tasks.zarr_nodes import check_block_rows, create_array, is_array, open_node
+from tasks.zarr_nodes import check_block_rows, create_array, is_array, named_store, open_node, put_group
 from tasks.zarr_nodes import configure_worker as configure_worker
 from tasks.zarr_nodes import create_group as create_group
 from tasks.zarr_nodes import ensure_group as ensure_group
@@ -145,7 +147,7 @@ def create_codes(path: str, n_rows: int, n_subquantizers: int, block_rows: int, 
         raise ParamError("codebooks.shape", codebooks.shape, accepted, "a code is one byte that names a centroid")
     create_group(path, {"labelgrove": "pq"})
     books = create_array(f"{path}/codebooks", codebooks.shape, codebooks.shape, "float32", packed=True)
-    with disk_room(path, codebooks.nbytes):
+    with disk_room(path, codebooks.nbytes), named_store(path):
         books[...] = codebooks.astype(np.float32)
     create_array(f"{path}/codes", (n_rows, n_subquantizers), (block_rows, n_subquantizers), "uint8", packed=False)
     return blocks_of(path)
@@ -194,8 +196,9 @@ def _write_chunk(path: str, start: int, stop: int, values: Array) -> str:
         wanted = f"{array.dtype} {expected} filling chunks of {array.chunks[0]} rows"
         given = f"{values.dtype} {values.shape} at rows {start}..{stop - 1}"
         raise ValueError(f"{path}: a writer writes one whole chunk: {wanted}, not {given}")
-    with disk_room(path, values.nbytes):
+    with disk_room(path, values.nbytes), named_store(path):
         array[start:stop] = values
+    forget(os.path.join(path, _chunk_key(array, start)))
     return digest_arrays(values)
 
 
@@ -221,8 +224,12 @@ def write_images(block: Block, images: Images) -> str:
 
 
 def _write_parts(block: Block, body: str, parts: Sequence[Array], kind: dict[str, Any]) -> str:
-    """Beside their place, then by rename. Files of images are compressed already."""
+    """Beside their place, then by rename; in an object store pointers last. Files of images are compressed already."""
     place = _part_path(block)
+    if is_url(place):
+        named_parts = zip(PARTS[body], parts, strict=True)
+        put_group(place, kind, [(name, part, part.dtype != np.uint8) for name, part in named_parts])
+        return digest_arrays(*parts)
     spare = f"{place}.{uuid.uuid4().hex}.partial"
     create_group(spare, kind)
     for name, part in zip(PARTS[body], parts, strict=True):
@@ -302,7 +309,7 @@ def read_codebooks(store: str) -> Array:
     return SMALL.fetch(path, version, lambda: _read_chunk(path, books, 0, books.shape[0]), _nbytes)
 
 
-def _parts_version(block: Block, body: str) -> tuple[int, int, int]:
+def _parts_version(block: Block, body: str) -> Hashable:
     """A block is swapped in whole, so its pointers stand for it; a lost or damaged sibling shows when it is loaded."""
     pointers = f"{_part_path(block)}/{PARTS[body][-1]}"
     try:
@@ -344,8 +351,9 @@ def _chunk_version(path: str, array: Any, start: int, stop: int, rows: tuple[int
 def _read_chunk(path: str, array: Any, start: int, stop: int, rows: tuple[int, int] | None = None) -> Array:
     """Rows start..stop of an array, all of them in one chunk; DamagedChunk when it cannot be decoded."""
     try:
-        return np.asarray(array[start:stop])
-    except (OSError, MemoryError):
+        with named_store(path):
+            return np.asarray(array[start:stop])
+    except (OSError, MemoryError, LabelgroveError):
         raise
     except Exception as error:  # zarr has no common base: crc mismatch, short buffer and bad blosc header differ
         raise _damaged(path, _chunk_key(array, start), *(rows or (start, stop)), str(error)) from error

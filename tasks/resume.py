@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from tasks.errors import ArtefactError
-from tasks.files import beside, disk_room
 from tasks.io import Block, load_rows, rows_digest
+from tasks.places import at, write_whole
 
 
 class Report(Protocol):
@@ -32,16 +31,12 @@ def once(written: Block, marks: str, work: Callable[[], R], of_plain: Callable[[
     marks     folder of the reports, one JSON file a block, written after the rows and by rename
     of_plain  a report from its plain values; raises ValueError, KeyError or TypeError when they are none
     """
-    path = Path(marks) / f"{written.index:05d}.json"
+    path = at(marks) / f"{written.index:05d}.json"
     kept = _kept(path, written, of_plain)
     if kept is not None:
         return kept
     report = work()
-    spare = beside(path)
-    text = json.dumps(asdict(report))
-    with disk_room(str(path), len(text)):
-        spare.write_text(text)
-        os.replace(spare, path)
+    write_whole(path, json.dumps(asdict(report)).encode())
     return report
 
 

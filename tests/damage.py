@@ -1,7 +1,8 @@
-"""What may befall a file: each is a function of its path."""
+"""What may befall a file: each is a function of its path, or drawn."""
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 
@@ -28,3 +29,27 @@ def garbage(path: Path) -> None:
 
 
 DAMAGES = [delete, truncate, empty, flip, garbage]
+
+
+HOWS = ("delete", "truncate", "empty", "flip", "sibling")
+
+
+def damage(path: Path, how: str, rng: random.Random) -> bool:
+    """Do it to one file, as a new file so that hard links of it stay; False when it would change nothing."""
+    data = path.read_bytes()
+    if how == "delete":
+        path.unlink()
+        return True
+    if how == "sibling":
+        others = [p for p in sorted(path.parent.iterdir()) if p.is_file() and p.read_bytes() != data]
+        new = rng.choice(others).read_bytes() if others else data
+    elif how == "flip":
+        at = rng.randrange(len(data)) if data else 0
+        new = data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :] if data else data
+    else:
+        new = data[: rng.randrange(len(data))] if how == "truncate" and data else b""
+    if new == data:
+        return False
+    path.unlink()
+    path.write_bytes(new)
+    return True

@@ -14,7 +14,8 @@ ROOT = Path(__file__).resolve().parents[1]
 TASKS = sorted((ROOT / "tasks").rglob("*.py"))
 PIPELINE = sorted((ROOT / "pipeline").rglob("*.py"))
 CLUSTER = {"dask", "distributed"}
-MAY_USE_CLUSTER = {"pipeline/pool.py", "pipeline/cluster.py"}
+# The pool submits, the cluster connects; what workers must agree on is checked by plugins of Dask.
+MAY_USE_CLUSTER = {"pipeline/pool.py", "pipeline/cluster.py", "pipeline/agreement.py"}
 STORES = {"zarr", "numcodecs"}
 MAY_USE_STORES = {"tasks/zarr_nodes.py", "pipeline/ingest/zarr_folder.py"}
 HEAVY = {"dask", "distributed", "fsspec", "h5py", "matplotlib", "numba", "pyarrow", "scipy", "sklearn", "zarr"}

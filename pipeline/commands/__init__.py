@@ -1,14 +1,17 @@
 """Every command of the command line as a function of the same name."""
 
 from pipeline.commands.data import ingest, verify
+from pipeline.commands.following import logs
 from pipeline.commands.inspecting import inspect
-from pipeline.commands.looking import doctor, logs, report, status
+from pipeline.commands.looking import doctor, report, status
 from pipeline.commands.predicting import predict
 from pipeline.commands.retrieving import retrieve
 from pipeline.commands.running import check, choice_of, clean, config_of, plan, profile_of, run
 from pipeline.commands.starting import demo, init
+from pipeline.commands.submitting import cancel, submit
 
 __all__ = [
+    "cancel",
     "check",
     "choice_of",
     "clean",
@@ -26,5 +29,6 @@ __all__ = [
     "retrieve",
     "run",
     "status",
+    "submit",
     "verify",
 ]

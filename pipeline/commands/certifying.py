@@ -26,6 +26,7 @@ from tasks.models.errors import ColumnMismatch
 from tasks.models.factored import FactoredModel
 from tasks.models.folder import SavedModel
 from tasks.models.linear import LinearModel
+from tasks.places import at
 from tasks.rows.base import Array, Rows
 from tasks.trace.certificate import certify
 from tasks.trace.objective import factors_of
@@ -113,7 +114,7 @@ def encoders_of_its_run(saved: SavedModel) -> tuple[Encoder, ...] | None:
 
     Only of the very run that trained it: its step of this name has come to the same content.
     """
-    place = Path(saved.folder).absolute()
+    place = at(saved.folder).absolute()
     folder = RunFolder(place.parents[1])
     done = {name: folder.done(name, str(mark)) for name, mark in made_from(folder).get("steps", {}).items()}
     trained = done.get(train_step(place.name))

@@ -70,7 +70,7 @@ class _Rate:
     """Rows per second and remaining time of an ingest, on one line of a terminal."""
 
     def __init__(self) -> None:
-        from pipeline.progress import Pace
+        from pipeline.pace import Pace
 
         self.pace, self.live = Pace(), sys.stderr.isatty()
 

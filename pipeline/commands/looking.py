@@ -6,8 +6,7 @@ import json
 import os
 import platform
 import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from pipeline.resources import free_bytes
 from pipeline.stages.publish import environment
 from pipeline.state import state_of
 from pipeline.store import MANIFEST, RunFolder, RunFormat, read_json, read_manifest
+from pipeline.submission import read_submission
 from tasks.errors import UsageError
 
 
@@ -64,6 +64,8 @@ def manifest_of(folder: RunFolder, what: str, hint: str) -> dict[str, Any]:
     try:
         return read_manifest(folder)
     except (FileNotFoundError, NotADirectoryError):
+        if read_submission(folder) is not None:  # submitted, and not begun
+            return {"identity": {}, "steps": {}}
         if (folder / "steps").is_dir():
             again = "type the same `labelgrove run` again: it is made anew, finished steps are kept"
             raise RunFormat("the manifest is missing", str(folder / MANIFEST), again) from None
@@ -131,7 +133,9 @@ def status(run: Path, *, runs: Path | None = None, as_json: bool = False) -> dic
 
 def _status_text(state: dict[str, Any], notes: Sequence[str]) -> str:
     typed = "".join(f" -s {override}" for override in state["overrides"])
-    lines = [f"{state['run']}: {state['state']}" + (f", {state['holder']}" if state["holder"] else "")]
+    lines = [", ".join(filter(None, (f"{state['run']}: {state['state']}", state["holder"], state["why"])))]
+    if state["submission"]:
+        lines.append(_submission_text(state["submission"]))
     if typed:
         lines.append(f"asked for with{typed}")
     if state["dashboard"]:
@@ -151,6 +155,16 @@ def _status_text(state: dict[str, Any], notes: Sequence[str]) -> str:
     return "\n".join(map(clean, [*lines, *notes])) + "\n"
 
 
+def _submission_text(found: Mapping[str, Any]) -> str:
+    """Who has submitted it where, and which worker drives it."""
+    text = f"submitted by {found['by']} to {found['scheduler']}"
+    if not found["attempt"]:
+        return f"{text}, no worker has taken it yet"
+    again = f", the {found['attempt']}. time" if found["attempt"] > 1 else ""
+    text += f", driven beside worker {found['worker']} on {found['host']}{again}"
+    return f"{text}; ended with exit code {found['code']}" if found["code"] is not None else text
+
+
 def _solving_text(pair: dict[str, Any]) -> str:
     """Which pair of penalties is being solved, and how far; "" when none is."""
     if not pair:
@@ -166,30 +180,6 @@ def _solving_text(pair: dict[str, Any]) -> str:
 def clean(text: str) -> str:
     """Lines of it without control characters."""
     return "\n".join(printable(line) for line in text.split("\n"))
-
-
-def logs(run: Path, *, runs: Path | None = None, last: int = 50) -> None:
-    """Print the last events, one line each."""
-    for event in find_run(run, runs).folder.events()[-last:]:
-        rest = {key: _brief(value) for key, value in event.items() if key not in ("time", "event")}
-        line = f"{_moment(event.get('time'))} {event['event']} {json.dumps(rest, ensure_ascii=False)}"
-        sys.stdout.write(printable(line) + "\n")
-
-
-def _brief(value: Any) -> Any:
-    """Six digits of every number."""
-    if isinstance(value, dict):
-        return {key: _brief(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [_brief(part) for part in value]
-    return float(f"{value:.6g}") if isinstance(value, float) else value
-
-
-def _moment(stamp: Any) -> str:
-    try:
-        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(stamp))
-    except (TypeError, ValueError, OverflowError, OSError):
-        return "????-??-?? ??:??:??"
 
 
 def report(run: Path, *, runs: Path | None = None) -> None:

@@ -20,7 +20,9 @@ from pipeline.ingest.scan import Scan, notes_of, refuse_damaged, refuse_non_fini
 from pipeline.ingest.source import Source
 from tasks.errors import InputError
 from tasks.io import FEATURES, ROW_ID
+from tasks.places import at
 from tasks.rows.base import Array
+from tasks.urls import is_url, names_a_store
 
 OPTIONS = {
     "fmt": "--format",
@@ -40,9 +42,11 @@ def options_of(reading: Mapping[str, Any]) -> dict[str, Any]:
 
 def is_dataset(data: str) -> bool:
     """Whether this is a dataset store, even a damaged one, and not a zarr array or AnnData folder of the user's."""
-    path = Path(data)
     if "\0" in data:  # no file can be called so
         return False
+    if is_url(data) and not names_a_store(data):
+        return False
+    path = at(data)
     try:
         attrs = json.loads((path / "zarr.json").read_text(encoding="utf-8"))["attributes"]
         return attrs.get("format") == FORMAT or (path / ROW_ID).is_dir()

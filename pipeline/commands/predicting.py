@@ -41,6 +41,7 @@ from tasks.models.flat import is_tree
 from tasks.models.folder import SavedModel, load_model
 from tasks.models.predictions import LABEL_LOG, PROBABILITIES, join_parts, part_name, read_part, write_part
 from tasks.models.selection import Selected, Selection
+from tasks.places import at
 from tasks.relaxed.hierarchy import ONE_VS_ALL, Hierarchy
 from tasks.rows import Descriptors, Rows
 from tasks.worker import WorkerSettings
@@ -214,7 +215,7 @@ def _predict_dataset(
     memory = MemoryPlan(0, WorkerSettings().cache_bytes, 0, profile.threads)
     blocks = dataset.blocks()
     with open_pool(profile, memory, RunFolder(scratch), View()) as pool:
-        place = str(Path(saved.folder).absolute())
+        place = str(at(saved.folder).absolute())
         shared = place, top, str(scratch), selection, False, beam, doubt
         report = pool.sum(predict_block, blocks, *shared, name="predict_rows")
     parts = [scratch / part_name(block.index) for block in blocks]

@@ -25,9 +25,11 @@ from pipeline.report.table import print_table
 from pipeline.resources import free_bytes, refusals, worker_bytes
 from pipeline.runner import RunResult, run_config
 from pipeline.stage import Facts
+from pipeline.stop_request import Stop
 from pipeline.store import MANIFEST
 from pipeline.systems import stages_of
 from tasks.errors import LabelgroveError, ResourceError, UsageError
+from tasks.places import is_remote
 
 
 class DatasetMissing(UsageError):
@@ -44,6 +46,9 @@ def load(config: Path, overrides: Sequence[str]) -> LoadedConfig:
 
 def _refuse_kept(config: Path) -> None:
     """A run folder and its copy of the config are results: a run of them would lie within them."""
+    if is_remote(config):
+        hint = "copy it here; its data.path and --runs may be URLs"
+        raise UsageError("a config is a file of this machine", str(config), hint)
     folder = config if config.is_dir() else config.absolute().parent
     if (folder / MANIFEST).is_file():
         hint = "give the config that it was made from, or copy config.toml (and the -s at its end) to another folder"
@@ -71,10 +76,15 @@ def config_of(config: Path, data: Path | None) -> Path:
 
 
 def profile_of(
-    file: str | None, scheduler: str | None, threads: int | None = None, memory: str | None = None
+    file: str | None,
+    scheduler: str | None,
+    threads: int | None = None,
+    memory: str | None = None,
+    insecure: bool = False,
 ) -> Profile:
     """The profile of a file with the command line's options over it."""
-    return load_profile(file, scheduler=scheduler, threads=threads, memory_per_worker=memory)
+    given = {"scheduler": scheduler, "threads": threads, "memory_per_worker": memory, "insecure": insecure or None}
+    return load_profile(file, **given)
 
 
 def choice_of(only: Sequence[str] | None, skip: Sequence[str] | None) -> Choice:
@@ -92,11 +102,25 @@ def run(
     choice: Choice = EVERYTHING,
 ) -> RunResult:
     """Run or continue a config; prints the table to stdout and where everything is to stderr."""
+    return run_loaded(load(config, overrides), profile, runs=runs, force=force, choice=choice)
+
+
+def run_loaded(
+    loaded: LoadedConfig,
+    profile: Profile,
+    *,
+    runs: Path | None = None,
+    force: bool = False,
+    choice: Choice = EVERYTHING,
+    stop: Stop | None = None,
+    began: Callable[[], None] | None = None,
+) -> RunResult:
+    """The same of a config that is read already; `began` is called when everything is checked and work begins."""
     from pipeline.commands.looking import summary_of_folder
 
-    loaded = load(config, overrides)
     with view_for_terminal() as view:
-        result = run_config(loaded, profile, runs, force, view, choice)
+        view.began = began or view.began
+        result = run_config(loaded, profile, runs, force, view, choice, stop)
     _say_how_long(result)
     if loaded.run.train or loaded.run.retrieve or loaded.run.encode:
         print_table(summary_of_folder(result.folder))
@@ -168,7 +192,7 @@ def plan_json(made: Plan, memory: MemoryPlan, found: Sequence[ResourceError]) ->
         "cache_bytes": memory.cache,
         "disk_bytes": made.disk_bytes,
         "disk_begun_bytes": made.begun_bytes,
-        "disk_free_bytes": free_bytes(made.folder.path),
+        "disk_free_bytes": None if is_remote(made.folder.path) else free_bytes(made.folder.path),
         "left_out": list(made.asked.left_out),
         "refusals": [finding_json(refusal) for refusal in found],
     }
@@ -199,9 +223,16 @@ def plan_text(made: Plan, memory: MemoryPlan) -> str:
         f"peak memory per worker  at most {human_bytes(memory.peak)}{limit}: process {human_bytes(IDLE_WORKER_BYTES)}, "
         f"cached rows {human_bytes(memory.cache)}, {memory.threads} x task {human_bytes(memory.task)}",
         *([f"memory of this process  at most {human_bytes(made.driver_bytes)}"] if made.driver_bytes else []),
-        f"disk  at most {human_bytes(made.disk_bytes)}{there}, {human_bytes(free_bytes(made.folder.path))} free",
+        f"disk  at most {human_bytes(made.disk_bytes)}{there}, {_room_text(made.folder.path)}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _room_text(folder: Path) -> str:
+    """What is known of the room for a run folder."""
+    if is_remote(folder):
+        return "in an object store: its room is not known"
+    return f"{human_bytes(free_bytes(folder))} free"
 
 
 def check(

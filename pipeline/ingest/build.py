@@ -28,9 +28,11 @@ from pipeline.ingest.taxonomy_file import read_taxonomy
 from pipeline.ingest.taxonomy_parents import REFUSE as REFUSE_SEVERAL
 from pipeline.ingest.taxonomy_parents import check_rule
 from pipeline.ingest.taxonomy_tree import classes_from_leaves, taxonomy_and_notes
+from pipeline.ingest.upload import forget_staged, put_dataset, refuse_existing, staged_at
 from pipeline.ingest.writer import Content, write_dataset
 from tasks.errors import ParamError
 from tasks.io import MAX_CHUNK_BYTES
+from tasks.places import at, is_remote
 from tasks.rows import Images
 from tasks.rows.base import Array
 from tasks.taxonomy import Taxonomy
@@ -122,6 +124,8 @@ def ingest(
     copying       the same while files that give rows only in order are copied; 0 in all: unknown
     say           called with a line when an interrupted call is continued
 
+    A dataset at a URL is made among temporary files and put when it is whole.
+
     Raises the errors of `pipeline.ingest.errors`, ParamError, DiskFull; then nothing is left behind.
     """
     request = request_of(locals())
@@ -131,7 +135,11 @@ def ingest(
     held = optional_part("test", TEST, test_source, test_labels)
     given = given_parts(Given(TRAIN, source, labels), apart, held)
     drawing = _drawing(split, 0.0 if apart else validation, 0.0 if held else test, seed)
-    place = Path(dataset)
+    url, place = "", at(dataset)
+    if is_remote(place):
+        url = str(place)
+        refuse_existing(url, force)
+        place, force = staged_at(url), True
     with made_whole(place, force, request) as folder, remote(_spool(folder), say) as fetch:
         given = [Given(item.part, fetch.local(item.source), fetch.local(item.labels, True)) for item in given]
         classes, taxonomy = fetch.local(classes), fetch.local(taxonomy)
@@ -155,7 +163,11 @@ def ingest(
 
             write_listing(folder, parts.sources, scans)
         meter.end()
-    return Dataset.open(place)
+        if url:
+            put_dataset(folder, url, say)
+    if url:
+        forget_staged(place)
+    return Dataset.open(url or place)
 
 
 def _decided(parts: Parts, roles: Sequence[int], asked: Asked, kept: Kept, meter: _Meter) -> tuple[Content, list[Scan]]:

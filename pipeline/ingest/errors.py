@@ -56,10 +56,6 @@ class UnsafePath(InputError):
     """A name or a link that leads out of the folder or archive that it stands in."""
 
 
-class PackageMissing(UsageError):
-    """What is needed to read this kind of address is not installed."""
-
-
 class DamagedImage(InputError):
     """Image files that cannot be decoded, or declare too many pixels."""
 

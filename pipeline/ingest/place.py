@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import socket
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,7 @@ from pipeline.ingest.errors import DatasetExists
 from tasks import io
 from tasks.errors import ArtefactError
 from tasks.files import disk_room, settle, swap_in, sync_path
+from tasks.places import is_remote
 
 OWNER = "owner.partial"  # names the machine, because a process id means nothing on another one, and when it began
 REQUEST = "request.partial"  # what the process in whose folder it stands was asked for
@@ -64,7 +66,14 @@ def made_whole(dataset: Path, force: bool, request: str | None = None) -> Iterat
 
 @contextmanager
 def scratch_beside(target: Path) -> Iterator[Path]:
-    """A folder for the pieces of `target`, on its file system; removed at the end, or by the next one after a kill."""
+    """A folder for the pieces of `target`, on its file system; removed at the end, or by the next one after a kill.
+
+    Of a target at a URL a folder of temporary files.
+    """
+    if is_remote(target):
+        with tempfile.TemporaryDirectory(prefix="labelgrove-") as here:
+            yield Path(here)
+        return
     parent = target.absolute().parent
     parent.mkdir(parents=True, exist_ok=True)
     folder = parent / f".{target.name}.partial-{os.getpid()}"

@@ -6,42 +6,23 @@ What a URL carries to get in (name and password, a query with a signature) is ne
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
-from pipeline.ingest.errors import DamagedInput, PackageMissing, SourceMissing, UnknownInput, UnsafePath
+from pipeline.ingest.errors import DamagedInput, SourceMissing, UnknownInput, UnsafePath
 from pipeline.ingest.files import by_number
 from tasks.errors import LabelgroveError
 from tasks.files import DiskFull, beside, disk_room
+from tasks.urls import LOCAL, package_missing
+from tasks.urls import is_url as is_url
+from tasks.urls import shown as shown
 
 PIECE = 2**22  # bytes fetched at a time
-LOCAL = ("file", "local")
 CHECKSUMS = ("ETag", "etag", "Content-MD5", "Digest", "md5Hash", "CRC")  # of what stores say about a file, what
 TIMES = ("LastModified", "last_modified", "Last-Modified", "mtime", "updated", "created")  # changes when it does
 T = TypeVar("T")
-URL = r"(?:[A-Za-z][A-Za-z0-9+.-]*::)*[A-Za-z][A-Za-z0-9+.-]*://"
-
-
-def is_url(given: object) -> bool:
-    return isinstance(given, str) and re.match(URL, given) is not None
-
-
-def shown(url: str) -> str:
-    """A URL as it may be shown: without user, password and query. Other text stays as it is."""
-    if not is_url(url):
-        return url
-    return "::".join(_shown_part(part) if "://" in part else part for part in url.split("::"))
-
-
-def _shown_part(part: str) -> str:
-    """A password may hold any sign: what could be one is cut off, whatever else goes with it."""
-    start, query = re.match(r"([^?#]*)(.*)", part, re.DOTALL).groups()  # type: ignore[union-attr]
-    if "@" in query and "@" not in start and re.search(r"://[^/]*:(?![0-9]+(/|$))", start):
-        return start.split("://")[0] + "://..."
-    return re.sub(r"(?<=://).*@", "", start, flags=re.DOTALL)
 
 
 @contextmanager
@@ -194,7 +175,7 @@ def _named(said: str) -> Iterator[None]:
     except FileNotFoundError:
         raise SourceMissing("there is no such file", said, "check the address") from None
     except ImportError as error:
-        raise _package_missing(said.split("://")[0], error) from None
+        raise package_missing(said.split("://")[0], error) from None
     except Exception as error:
         status = getattr(error, "status", None) or getattr(error, "errno", None)
         what = f"it cannot be read ({type(error).__name__}{f' {status}' if status else ''})"
@@ -216,20 +197,10 @@ def _opened(url: str) -> tuple[Any, str]:
         try:
             fsspec.get_filesystem_class(name)
         except ImportError as error:
-            raise _package_missing(name, error) from None
+            raise package_missing(name, error) from None
     with _named(said):
         system, path = url_to_fs(url)
     return system, str(path) + ("/" if protocol not in LOCAL and url.endswith("/") else "")
-
-
-def _package_missing(protocol: str, error: ImportError) -> PackageMissing:
-    from fsspec.registry import known_implementations
-
-    package = {"http": "aiohttp requests", "https": "aiohttp requests"}.get(protocol)
-    if package is None:
-        place = known_implementations.get(protocol, {}).get("class", "")
-        package = place.split(".")[0] if place and not place.startswith("fsspec") else (error.name or protocol)
-    return PackageMissing(f"{protocol}:// needs a package that is not installed", protocol, f"pip install {package}")
 
 
 def split_column(url: str) -> tuple[str, str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Sequence
 from html import escape
 from pathlib import Path
@@ -29,7 +28,8 @@ from pipeline.report.table import printable
 from pipeline.report.topk import top_k_plot
 from pipeline.report.trees import TreePart, tree_part
 from pipeline.report.trees_curves import speedup_plot
-from tasks.files import beside, disk_room
+from tasks.files import disk_room
+from tasks.places import at, whole_path
 
 MOST = 200  # lines of a list that the page shows; the rest is counted
 TEMPLATE = "page.html.j2"
@@ -37,7 +37,7 @@ TEMPLATE = "page.html.j2"
 
 def write_report(path: str | Path, run: RunSummary) -> list[Path]:
     """Write the page, and `<page>-figures/NAME.csv` beside it; each file whole or not at all. Returns what it wrote."""
-    page = Path(path)
+    page = at(path)
     plots = plots_of(run)
     trees, relaxed = tree_part(run), relaxed_part(run)
     folder = page.with_name(f"{page.stem}-figures")
@@ -46,10 +46,8 @@ def write_report(path: str | Path, run: RunSummary) -> list[Path]:
     files[page] = render(run, plots, trees, relaxed, folder.name)
     for target, text in files.items():
         target.parent.mkdir(parents=True, exist_ok=True)
-        spare = beside(target)
-        with disk_room(str(target), len(text)):
+        with disk_room(str(target), len(text)), whole_path(target) as spare:
             spare.write_text(text, "utf-8", newline="\n")
-            os.replace(spare, target)
     return list(files)
 
 

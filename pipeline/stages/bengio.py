@@ -31,6 +31,7 @@ from pipeline.stages.train import (
     train_step,
 )
 from pipeline.store import PROGRESS, SOLVED
+from pipeline.tree_watch import AMBIGUITY, TreeWatch
 from tasks.digest import digest_text
 from tasks.fit.fit import FitResult
 from tasks.fit.targets import SplitTargets
@@ -128,6 +129,7 @@ class BengioStage(TrainStage):
             scales=scales_by_depth(model, found.likelihoods),
             facts={**model.facts, **judging_facts(model, judged, tree, counts)},
         )
+        tell_nodes(model, counts.train, TreeWatch(self.learner.name, AMBIGUITY, work.event))
         digest = save(self, work, model, {"operations": model.facts["operations"]})
         n_train, seconds = work.dataset.split_counts["train"], time.perf_counter() - started
         facts = {**model_facts(model, float(model.facts["operations"]), n_train), **tree_facts(model)}
@@ -193,7 +195,7 @@ class BengioStage(TrainStage):
         joint = Joint(self.n_features, sgd, work.seed, self.learner.kind, targets, sparse=False, met=met)
         layout, sparse = layout_over(tree, joint, blocks, work.pool, name)
         oracle = JointOracle(replace(joint, sparse=sparse), layout, blocks, work.pool, name)
-        result = oracle.fit(folder)
+        result = oracle.fit(folder, work.event, work.tell)
         facts = {
             "branching": params.branching,
             "depth": params.depth,
@@ -235,6 +237,14 @@ class SplitCounts:
     def without(self) -> Array:
         """(n_classes,) bool: classes that have no validation row."""
         return np.asarray(self.validation == 0)
+
+
+def tell_nodes(tree: LabelTree, rows: Array, watch: TreeWatch) -> None:
+    """Of a tree whose splits were learnt together: all its nodes. rows (n_classes,): training rows of each class."""
+    for node, one in zip(np.flatnonzero(tree.n_children).tolist(), tree.facts["nodes"], strict=True):
+        here = int(rows[tree.label_set(node)].sum())
+        watch.add(one["depth"], here, 1, one["judged_rows"], 1.0 - one["loss"], one["ambiguity"])
+    watch.close()
 
 
 def judging_facts(model: LabelTree, judged: Array, tree: TaxonomyTree, counts: SplitCounts) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from pipeline.stages.train import (
 )
 from pipeline.stages.tree_size import grown_bytes, tree_size
 from pipeline.store import SOLVED
+from pipeline.tree_watch import AMBIGUITY, TreeWatch
 from tasks.digest import digest_text
 from tasks.io import Block
 from tasks.seeds import stream
@@ -116,7 +117,7 @@ class GrowStage(TrainStage):
         params = tree_params(self.learner, dataset, self._ambiguity(work))
         n_train, field = dataset.split_counts["train"], field_of(work, self.learner.rows)
         trees = [
-            grow_tree(self._ground(work, params, nodes, tree), field, n_train, work.pool)
+            grow_tree(self._ground(work, params, nodes, tree), field, n_train, work.pool, self._watch(work, tree))
             for tree in range(self.n_trees)
         ]
         model = trees[0] if len(trees) == 1 else Forest(tuple(trees))
@@ -126,6 +127,11 @@ class GrowStage(TrainStage):
         facts |= {"findings": found} if (found := findings_of(self.learner, trees[0])) else {}
         seconds = time.perf_counter() - started
         return Made(digest, facts, {"seconds": seconds, TRAIN_SECONDS: grown_in(nodes, seconds)})
+
+    def _watch(self, work: Work, tree: int) -> TreeWatch:
+        """Tells of a tree as it grows."""
+        name = f"{self.learner.name} {tree + 1}" if self.n_trees > 1 else self.learner.name
+        return TreeWatch(name, AMBIGUITY, work.event, work.tell)
 
     @property
     def n_trees(self) -> int:

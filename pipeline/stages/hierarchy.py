@@ -89,7 +89,7 @@ class HierarchyStage(TrainStage):
         ground = ground_of(self.learner, work, folder, rule, self.learner.kind)
         classes = drawn_classes(self.learner, ground.starts(), work.seed)
         ground = replace(ground, rule=rule_of(self.learner, classes.size))
-        grown = grow(ground, classes, work)
+        grown = grow(ground, classes, work, "" if isinstance(self.learner, OneVsRest) else self.learner.name)
         doubtful = len(grown.summaries) > 1 and classes.size > 2
         judges = judges_of(self.learner, ground, classes, work) if doubtful else Panel()
         model = assembled(self.learner, ground, grown, judges, self.n_features, work.dataset.n_classes)

@@ -19,8 +19,10 @@ from pipeline.stages.svm_setup import svm_step
 from pipeline.store import PROGRESS
 from pipeline.svm_files import shared_folder
 from pipeline.svm_growth import Growth
+from pipeline.tree_watch import BOTH_WAYS, TreeWatch
 from tasks.calls import write_array
 from tasks.files import disk_room
+from tasks.places import at
 from tasks.relaxed.assemble import Classifiers
 from tasks.relaxed.ground import ROOT, Ground, Learnt, Summary, read_node
 from tasks.relaxed.rules import AllRule
@@ -51,14 +53,18 @@ class Grown:
         return next(iter(self.summaries))
 
 
-def grow(ground: Ground, classes: Array, work: Work) -> Grown:
-    """Grow what is not there in the ground's folder, from the root of these classes on. Raises DiskFull."""
-    started, folder = time.perf_counter(), Path(ground.nodes)
+def grow(ground: Ground, classes: Array, work: Work, name: str = "") -> Grown:
+    """Grow what is not there in the ground's folder, from the root of these classes on. Raises DiskFull.
+
+    name  whom it is grown for, told to who watches; "": the judges of one-vs-rest
+    """
+    started, folder = time.perf_counter(), at(ground.nodes)
     with disk_room(str(folder), 0):
         folder.mkdir(parents=True, exist_ok=True)
     write_array(folder / ROOT, classes)
     large = LARGE_NODE if ground.linear else LARGE_KERNEL_NODE
-    summaries = Growth(ground, work.pool, large).grow(classes)
+    watch = TreeWatch(name, BOTH_WAYS, work.event, work.tell) if name else None
+    summaries = Growth(ground, work.pool, large, watch).grow(classes)
     learnt = {name: found for name in summaries if (found := read_node(ground, name)) is not None}
     return Grown(summaries, learnt, grown_in(folder, time.perf_counter() - started))
 

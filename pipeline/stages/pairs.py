@@ -29,6 +29,7 @@ from pipeline.stages.svm_setup import Settled, svm_step
 from pipeline.stages.train import TrainStage, check_rows, model_facts, save
 from pipeline.store import PROGRESS, SOLVED
 from tasks.digest import digest_text
+from tasks.places import at
 from tasks.relaxed.ground import Ground
 from tasks.relaxed.pair_tasks import PairRun, learn_pairs, pair_runs, read_pairs
 from tasks.relaxed.pairs import PairModel
@@ -83,7 +84,7 @@ class PairsStage(TrainStage):
         classes = drawn_classes(self.learner, starts, work.seed)
         runs = pair_runs(classes.size, PAIRS_A_TASK)
         work.pool.map(learn_pairs, runs, ground, classes, name=f"pairs_{self.learner.name}")
-        learnt = grown_in(Path(ground.nodes), time.perf_counter() - started)
+        learnt = grown_in(at(ground.nodes), time.perf_counter() - started)
         model = PairModel.build(
             self.learner.kind,
             classes,

@@ -39,6 +39,7 @@ from pipeline.store import Done, file_digest, write_json
 from tasks.digest import combine
 from tasks.files import beside, disk_room, sync_path
 from tasks.models.folder import publish_model
+from tasks.places import at, copy_file, is_remote
 from tasks.worker import versions
 
 Metrics = dict[str, float | None]
@@ -126,7 +127,7 @@ class PublishStage(Stage):
                 published.append(run_folder / "predictions" / f"{learner.name}.parquet")
         files = {
             path.relative_to(run_folder).as_posix(): [path.stat().st_size, file_digest(path)]
-            for path in map(Path, published)
+            for path in map(at, published)
         }
         return Made(combine([*digests, repr(deterministic(summary.models))]), {}, {"published": files})
 
@@ -165,6 +166,9 @@ def deterministic(models: Mapping[str, Mapping[str, float | None]]) -> dict[str,
 
 def link_file(source: Path, target: Path) -> None:
     """The same file under a second name, or a copy where the file system has no links; whole or not at all."""
+    if is_remote(target):
+        copy_file(source, target)
+        return
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.exists() and os.path.samefile(source, target):
         return  # of two names of one file a rename would do nothing, and leave both

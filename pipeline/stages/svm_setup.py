@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import time
 from dataclasses import dataclass
 from math import log
@@ -18,8 +17,8 @@ from pipeline.stage import CARD_BYTES, Estimate, Facts, Made, Stage, Work, encod
 from pipeline.stages.svm_size import gram_disk_bytes, kernel_task_bytes, linear_task_bytes, sorted_bytes
 from pipeline.svm_files import check_rows_for, kernel_matrix, sorted_rows
 from tasks.digest import combine, digest_arrays, digest_text
-from tasks.files import beside, disk_room
 from tasks.fit.hinge_ascent import ABREAST
+from tasks.places import at, read_array, write_whole
 from tasks.relaxed.ground import STARTS
 from tasks.rows.base import Array
 from tasks.seeds import stream
@@ -115,7 +114,7 @@ class SvmSetup(Stage):
         started = time.perf_counter()
         check_rows_for(work, self.rows, self.kernel)
         rows = sorted_rows(work, self.rows)
-        starts = np.load(Path(rows.folder) / STARTS, allow_pickle=False)
+        starts = read_array(at(rows.folder) / STARTS)
         scale, kernel = self._kernel(work, rows, starts)
         before = time.perf_counter()
         gram = kernel_matrix(work, self.rows, rows, kernel)
@@ -233,8 +232,5 @@ def write_confusion(path: Path, confusion: csr_array[Any]) -> str:
     confusion.sum_duplicates()
     buffer = io.BytesIO()
     save_npz(buffer, confusion)
-    spare = beside(path)
-    with disk_room(str(path), buffer.tell()):
-        spare.write_bytes(buffer.getvalue())
-        os.replace(spare, path)
+    write_whole(path, buffer.getvalue())
     return digest_arrays(confusion.indptr, confusion.indices, confusion.data)

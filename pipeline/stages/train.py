@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 from pipeline.class_ranges import fit_ranges
 from pipeline.config import OWN_ROWS, SVM_KEYS, Learner, OneVsRest, SgdLearner, TaxonomyLearner
 from pipeline.dataset import Dataset, taxonomy_digest
+from pipeline.fit_watch import ToldRounds, tell_rounds
 from pipeline.oracles import PoolOracle
 from pipeline.stage import CARD_BYTES, ENCODER, ROWS_STORE, Estimate, Facts, Made, Stage, Work, encode_step
 from pipeline.stages.problems import (
@@ -245,8 +246,10 @@ def train_flat(
     if ranges:
         by_ranges = fit_ranges(problem, ranges, blocks, n_train, work.pool, progress)
         model, result = by_ranges.model, by_ranges.result
+        tell_rounds(work.event, learner.name, learner.rounds, result.history)
     else:
-        result = fit(problem, PoolOracle(work.pool, blocks, learner.name), checkpoint=FileCheckpoint(progress))
+        kept = ToldRounds(FileCheckpoint(progress), learner.name, learner.rounds, work.event, work.tell)
+        result = fit(problem, PoolOracle(work.pool, blocks, learner.name), checkpoint=kept)
         model = fitted.model(scorer, result)
     trial = result.trial.as_json()
     provenance = {"step": trial["step"], "regularization": trial["regularization"]}

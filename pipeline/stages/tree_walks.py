@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from tasks.io import Block, read_rows
 from tasks.models.predictions import Predictions, predictions_of
+from tasks.places import local_copy
 from tasks.rows.base import Array, Rows
 from tasks.seeds import stream
 from tasks.trees.local import node_name
@@ -57,7 +58,7 @@ def chosen_rows(predictions: Path, tree: LabelTree, seed: int, asked: Sequence[i
 def _batches(predictions: Path) -> Iterator[tuple[int, Predictions]]:
     """Predictions with paths in order, and the place of the first row of each batch."""
     start = 0
-    with pq.ParquetFile(predictions) as file:
+    with pq.ParquetFile(local_copy(predictions)) as file:
         for batch in file.iter_batches(BATCH_ROWS):
             found = predictions_of(pa.Table.from_batches([batch]), str(predictions))
             if found.ranking.path is not None and found.row.size:

@@ -10,6 +10,7 @@ from tasks.features.fisher import projected
 from tasks.features.mixture import Mixture, MixtureSums, mixture_sums
 from tasks.features.statistics import Moments, add_scatter, moments
 from tasks.features.words import Words, word_sums
+from tasks.places import at, read_array
 from tasks.quantize.kmeans import CodebookSums
 from tasks.rows import Dense
 from tasks.rows.base import Array
@@ -31,7 +32,7 @@ class SampleFile:
 
     def values(self) -> Array:
         """(rows, 128) float32 of norm 1."""
-        return normalized(np.load(self.path, allow_pickle=False), self.root)
+        return normalized(read_array(at(self.path)), self.root)
 
 
 def first_descriptors(part: SampleFile, share: float, projection: Projection) -> Array:

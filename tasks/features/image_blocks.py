@@ -6,10 +6,8 @@ which words and mixtures are learnt.
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -17,10 +15,11 @@ import numpy as np
 from tasks.digest import digest_arrays
 from tasks.features.sift import SiftParams
 from tasks.features.sift_encoder import SiftEncoder
-from tasks.files import beside, disk_room
+from tasks.files import disk_room
 from tasks.io import Block, read_rows, read_split, write_csr, write_dense
 from tasks.models.encoder import Encoder
 from tasks.models.registry import ENCODERS, class_of
+from tasks.places import at, read_array, whole_file
 from tasks.quantize.blocks import SamplePart
 from tasks.resume import once
 from tasks.rows import Csr, Dense
@@ -107,15 +106,13 @@ def sample_descriptors(
 
     returns  (name of the file, (n, 128) uint8, in `folder`; n; digest); a file that is there is not made again
     """
-    path = Path(folder) / f"{part.block.index:05d}.npy"
+    path = at(folder) / f"{part.block.index:05d}.npy"
     if path.exists():
-        found = np.load(path, allow_pickle=False)
+        found = read_array(path)
     else:
         found = _drawn(part, SiftEncoder(sift), each, dataset, seed)
-        spare = beside(path)
-        with disk_room(str(path), found.nbytes), open(spare, "wb") as file:
+        with disk_room(str(path), found.nbytes), whole_file(path) as file:
             np.save(file, found, allow_pickle=False)
-        os.replace(spare, path)
     return path.name, len(found), digest_arrays(found)
 
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np
 
 from tasks.digest import DIGEST_BYTES
-from tasks.files import beside, disk_room
+from tasks.files import disk_room
 from tasks.fit.fit import Record
 from tasks.fit.scorer import Parameters
+from tasks.places import reading, whole_file
 from tasks.rows.base import Array
 
 HEAD = 2 * DIGEST_BYTES + 1  # the digest of what follows, in hexadecimal, and a line's end
@@ -60,22 +60,20 @@ def keep(path: Path, arrays: Mapping[str, Array]) -> None:
     Whole or not at all, and never held a second time; raises DiskFull.
     """
     named: dict[str, Any] = dict(arrays)
-    spare = beside(path)
     with disk_room(str(path), sum(array.nbytes for array in named.values())):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(spare, "w+b") as file:
+        with whole_file(path) as file:
             file.write(b"\n" * HEAD)
             np.savez(file, **named)
             digest = _digest_of_rest(file)
             file.seek(0)
             file.write(digest)
-        os.replace(spare, path)
 
 
 def load_kept(path: Path) -> dict[str, Array] | None:
     """What was kept, None when nothing was, or when it is not what was written."""
     try:
-        with open(path, "rb") as file:
+        with reading(path) as file:
             if _digest_of_rest(file) != file.read(HEAD - 1):
                 return None
             file.seek(HEAD)
@@ -85,7 +83,7 @@ def load_kept(path: Path) -> dict[str, Array] | None:
         return None
 
 
-def _digest_of_rest(file: BinaryIO) -> bytes:
+def _digest_of_rest(file: IO[bytes]) -> bytes:
     """BLAKE2b-128 of what follows the first line; the file then stands at its beginning."""
     state = hashlib.blake2b(digest_size=DIGEST_BYTES)
     file.seek(HEAD)

@@ -12,7 +12,6 @@ over four takes most of what was learnt from them away again.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +21,7 @@ import numpy as np
 
 from tasks.calls import write_array
 from tasks.digest import digest_arrays
-from tasks.files import beside, disk_room
+from tasks.files import disk_room
 from tasks.fit.average import ModelSum
 from tasks.fit.blocks import choose_step, make_partitions, sgd_partition
 from tasks.fit.checkpoint import FileCheckpoint, SparingCheckpoint, keep, load_kept
@@ -34,6 +33,7 @@ from tasks.io import Block, blocks_of
 from tasks.losses.hinge import OneVsRestHinge
 from tasks.losses.logistic import OneVsRestLogistic
 from tasks.losses.some_classes import SomeClasses
+from tasks.places import at, open_array
 from tasks.rows.base import Array
 from tasks.sums import sum_stream
 
@@ -122,7 +122,7 @@ class RangeFit:
         return self.problem(np.arange(part.start, part.stop)).with_trial(trial)
 
     def place(self, part: ClassRange) -> Path:
-        return Path(self.folder) / f"{part.index:05d}"
+        return at(self.folder) / f"{part.index:05d}"
 
 
 def is_separable(loss: object) -> TypeGuard[OneVsRestHinge | OneVsRestLogistic]:
@@ -188,9 +188,7 @@ def leave(place: Path, index: int, parameters: Parameters, history: list[Record]
     with disk_room(str(place), 0):
         place.mkdir(parents=True, exist_ok=True)
     for name, values in parameters.items():
-        spare = beside(place / f"{name}.npy")
-        write_array(spare, values)
-        os.replace(spare, place / f"{name}.npy")
+        write_array(place / f"{name}.npy", values)
     report = RangeReport(index, _digest(parameters), history)
     said = json.dumps({"digest": report.digest, "history": report.history, "names": sorted(parameters)})
     keep(place / DONE, {"said": np.array(said)})
@@ -212,7 +210,7 @@ def finished(place: Path, index: int) -> RangeReport | None:
 
 def parameters_of(place: Path, names: Sequence[str]) -> Parameters:
     """The parameters that a range has left, memory-mapped. Raises OSError, ValueError."""
-    return {name: np.load(place / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in names}
+    return {name: open_array(place / f"{name}.npy") for name in names}
 
 
 def _digest(parameters: Parameters) -> str:

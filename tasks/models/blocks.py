@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from tasks.cache import ByteCache
 from tasks.features.errors import numbered
-from tasks.files import version_of
 from tasks.io import Block, read_rows
 from tasks.models.errors import ModelMissing
 from tasks.models.folder import SavedModel, load_model
 from tasks.models.predictions import part_name, write_part
 from tasks.models.selection import Selection
 from tasks.models.sums import SUMS
+from tasks.places import at
 from tasks.rows.base import Rows
 from tasks.sums import FieldSums
+from tasks.versions import version_of
 
 MODELS_KEPT = 2  # models held per process, each counted as one byte
 _LOADED = ByteCache(MODELS_KEPT)
@@ -42,7 +42,7 @@ class PredictReport(FieldSums):
 def cached_model(folder: str) -> SavedModel:
     """The model of a folder, loaded and checked once per process while its SHA256SUMS stays the same."""
     try:
-        version = version_of(str(Path(folder) / SUMS))
+        version = version_of(str(at(folder) / SUMS))
     except (FileNotFoundError, NotADirectoryError):
         load_model(folder)  # names what is wrong with the folder
         raise ModelMissing("the model has gone", folder, "train again") from None
@@ -78,7 +78,7 @@ def predict_block(
         start = time.perf_counter()
         ranking = saved.rank(rows, top, encoded, selected.labels, beam)
         seconds = time.perf_counter() - start
-    digest = write_part(Path(target_dir) / part_name(block.index), selected, ranking)
+    digest = write_part(at(target_dir) / part_name(block.index), selected, ranking)
     return PredictReport(rows.n_rows, int(ranking.evaluations.sum(dtype=np.int64)), seconds, (digest,))
 
 

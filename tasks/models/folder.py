@@ -11,6 +11,7 @@ models/NAME/
 from __future__ import annotations
 
 import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,17 +22,19 @@ import pyarrow as pa
 
 from tasks.classes import ClassTable
 from tasks.errors import LabelgroveError
-from tasks.files import beside, disk_room, settle, swap_in
+from tasks.files import beside, disk_room, settle
 from tasks.models.base import Model, Ranking, has_doubt
 from tasks.models.card import model_card
 from tasks.models.encoder import Encoder, encode_all
 from tasks.models.errors import ModelDamaged, ModelFormat
+from tasks.models.fetched import local_model
 from tasks.models.flat import is_flat, is_probabilistic, is_tree, rank_flat
 from tasks.models.header import RESTORE, content_digest, json_text, make_header, plain_values, read_header
 from tasks.models.parquet import read_table, write_table
 from tasks.models.registry import ENCODERS, MODELS, class_of
 from tasks.models.sums import CARD, CLASSES, HEADER, SUMS, WEIGHTS, check_folder, sums_text
 from tasks.models.tensors import check_finite, not_finite, read_tensors, shapes_of, write_tensors
+from tasks.places import at, is_remote, put_folder
 from tasks.rows.base import Array, Rows
 
 
@@ -97,7 +100,7 @@ def save_model(
     metrics          numbers of metrics.json, shown in the card; provenance: plain JSON values; neither is in the digest
     raises           Diverged when a weight is not finite, DiskFull
     """
-    place = Path(folder)
+    place = at(folder)
     tensors = _all_tensors(model, encoders)
     check_finite(tensors)
     header = make_header(model, encoders, tensors, {"rows": rows, "test_rows": test_rows})
@@ -108,8 +111,8 @@ def save_model(
 
 
 def _write_folder(place: Path, header: dict[str, Any], tensors: dict[str, Array], classes: ClassTable) -> None:
-    """All files beside the place, then one rename; nothing is left when anything fails."""
-    spare = beside(place)
+    """All files beside the place, then one rename (in an object store put, SHA256SUMS last); or nothing is left."""
+    spare = beside(Path(tempfile.gettempdir(), place.name) if is_remote(place) else place)
     shutil.rmtree(spare, ignore_errors=True)
     try:
         with disk_room(str(place), sum(values.nbytes for values in tensors.values())):
@@ -121,7 +124,7 @@ def _write_folder(place: Path, header: dict[str, Any], tensors: dict[str, Array]
             (spare / CARD).write_text(card, "utf-8")
             (spare / SUMS).write_text(sums_text(spare), "utf-8")
             settle(str(spare))
-            swap_in(str(spare), str(place))
+            put_folder(spare, place, SUMS)
     finally:
         shutil.rmtree(spare, ignore_errors=True)
 
@@ -131,7 +134,12 @@ def load_model(folder: str | Path) -> SavedModel:
 
     Raises UnsafeFormat, UnsafePath, ModelMissing, ModelDamaged, ModelFormat, HashMismatch: all with the file's path.
     """
-    place = Path(folder)
+    with local_model(at(folder)) as place:
+        return _loaded(place, str(at(folder)))
+
+
+def _loaded(place: Path, folder: str) -> SavedModel:
+    """The model of a local folder, a copy of `folder` perhaps."""
     check_folder(place)
     header = read_header(place)
     tensors = read_tensors(place / WEIGHTS)
@@ -146,7 +154,7 @@ def load_model(folder: str | Path) -> SavedModel:
         _built(class_of(part["kind"], ENCODERS, where), part, _group(tensors, f"encoder.{i}."), where)
         for i, part in enumerate(header["encoders"])
     ]
-    return SavedModel(model, classes, tuple(encoders), header, str(place))
+    return SavedModel(model, classes, tuple(encoders), header, folder)
 
 
 def publish_model(source: str | Path, target: str | Path, metrics: Mapping[str, float], beam: int | None = None) -> str:
@@ -177,11 +185,11 @@ def verify_model(folder: str | Path) -> str:
     for name, values in sorted(tensors.items()):
         if values.dtype.kind == "f" and (count := not_finite(values)):
             what = f"{count:,} of {values.size:,} numbers of {name!r} are not finite"
-            raise ModelDamaged(what, str(Path(folder) / WEIGHTS), RESTORE)
+            raise ModelDamaged(what, str(at(folder) / WEIGHTS), RESTORE)
     digest = content_digest(saved.header, tensors, saved.classes.ids, saved.classes.names)
     if digest != saved.digest:
         what = f"the content digest is {digest}, model.json says {saved.digest}"
-        raise ModelDamaged(what, str(Path(folder) / HEADER), RESTORE)
+        raise ModelDamaged(what, str(at(folder) / HEADER), RESTORE)
     return digest
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,21 +15,30 @@ import pyarrow.parquet as pq
 from tasks.digest import combine
 from tasks.errors import ArtefactError
 from tasks.files import beside, disk_room, sync_path
+from tasks.places import at, is_remote, put_file
 
 NamedError = Callable[[str, str, str], ArtefactError]  # of what, where, hint
 SETTINGS: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True, "use_dictionary": False}
 
 
 def place(spare: Path, target: Path) -> None:
-    """Push the finished file to the disk and give it its name."""
+    """Push the finished file to the disk and give it its name, or put it whole."""
+    if is_remote(target):
+        put_file(spare, target)
+        return
     sync_path(str(spare))
     os.replace(spare, target)
     sync_path(str(target.parent))
 
 
+def spare_of(target: Path) -> Path:
+    """Where a file is written before it has its name: beside it, or among temporary files."""
+    return beside(Path(tempfile.gettempdir(), target.name) if is_remote(target) else target.absolute())
+
+
 def write_table(target: Path, table: pa.Table) -> None:
     """Write one table, whole or not at all; raises DiskFull."""
-    spare = beside(target.absolute())
+    spare = spare_of(target)
     with disk_room(str(target), table.nbytes):
         try:
             pq.write_table(table, spare, **SETTINGS)
@@ -40,6 +50,8 @@ def write_table(target: Path, table: pa.Table) -> None:
 def read_table(source: Path, error: NamedError, hint: str) -> pa.Table:
     """Read one table, checking every page; `error` (what, where, hint) is raised when it is missing or damaged."""
     try:
+        if is_remote(source):
+            return pq.read_table(pa.BufferReader(source.read_bytes()), page_checksum_verification=True)
         # Absolute: of a relative path with a colon in it pyarrow would make an address of another kind of store.
         return pq.read_table(source.absolute(), page_checksum_verification=True, memory_map=False)
     except FileNotFoundError:
@@ -57,7 +69,7 @@ class TableWriter:
     """Tables one after another into one Parquet file, in row groups of at least `group_rows`, whole or not at all."""
 
     def __init__(self, target: Path, schema: pa.Schema, metadata: Mapping[str, str], group_rows: int = 1 << 16) -> None:
-        self.target, self.spare, self.group_rows = target, beside(target.absolute()), group_rows
+        self.target, self.spare, self.group_rows = target, spare_of(target), group_rows
         self.schema = schema.with_metadata(dict(metadata))
         self.waiting: list[pa.Table] = []
         with disk_room(str(target), 0):
@@ -118,10 +130,10 @@ def join_tables(
         raise error("there are no parts to join", str(target), hint)
     found: list[str] = []
     rows = 0
-    first = read_table(Path(parts[0]), error, hint)
+    first = read_table(at(parts[0]), error, hint)
     with TableWriter(target, _without(first, drop).schema.remove_metadata(), metadata) as writer:
         for i, part in enumerate(parts):
-            table = first if i == 0 else read_table(Path(part), error, hint)
+            table = first if i == 0 else read_table(at(part), error, hint)
             if table.schema.remove_metadata() != first.schema.remove_metadata():
                 raise error("its columns are not those of the first part", str(part), hint)
             found.append(digest_of(table, str(part)))

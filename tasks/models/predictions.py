@@ -22,6 +22,7 @@ from tasks.models.base import Probabilities, Ranking
 from tasks.models.errors import PredictionsDamaged
 from tasks.models.parquet import Joined, join_tables, read_table, write_table
 from tasks.models.selection import Selected
+from tasks.places import at
 from tasks.rows.base import Array
 
 FORMAT, VERSION = "labelgrove.predictions", 1
@@ -116,7 +117,7 @@ def _lists(matrix: Array, kind: pa.DataType) -> pa.FixedSizeListArray:
 
 def read_part(source: str | Path) -> Predictions:
     """Read a part, or a joined file that fits in memory; raises PredictionsDamaged."""
-    return predictions_of(read_table(Path(source), PredictionsDamaged, AGAIN), str(source))
+    return predictions_of(read_table(at(source), PredictionsDamaged, AGAIN), str(source))
 
 
 def predictions_of(table: pa.Table, where: str) -> Predictions:
@@ -167,7 +168,7 @@ def join_parts(
     def digest_of(table: pa.Table, where: str) -> str:
         return predictions_of(table, where).digest()
 
-    return join_tables(parts, Path(target), labels, digest_of, digests, PredictionsDamaged, AGAIN, drop)
+    return join_tables(parts, at(target), labels, digest_of, digests, PredictionsDamaged, AGAIN, drop)
 
 
 def _ragged(path: Array) -> tuple[Array, Array]:

@@ -15,6 +15,7 @@ from tasks.errors import Diverged
 from tasks.files import disk_room
 from tasks.models.errors import ModelDamaged, UnsafeFormat
 from tasks.models.mapped import read_mapped, release, write_streamed
+from tasks.places import is_remote, local_copy, whole_path
 from tasks.rows.base import Array
 
 UNSAFE_SUFFIXES = (".pkl", ".pickle", ".joblib", ".pt", ".pth", ".ckpt", ".dill", ".npy", ".bin")
@@ -58,6 +59,10 @@ def not_finite(values: Array) -> int:
 
 def write_tensors(path: Path, tensors: dict[str, Array]) -> None:
     """Write tensors in C order and little-endian; raises Diverged, DiskFull."""
+    if is_remote(path):
+        with whole_path(path) as local:
+            write_tensors(local, tensors)
+        return
     check_finite(tensors)
     plain = {name: np.asarray(tensors[name], order="C") for name in sorted(tensors)}
     with disk_room(str(path), sum(values.nbytes for values in plain.values())):
@@ -82,6 +87,7 @@ def read_tensors(path: Path) -> dict[str, Array]:
 
     Raises UnsafeFormat when the file is a pickle in disguise, ModelDamaged when sizes do not add up.
     """
+    path = local_copy(path)
     try:
         if path.stat().st_size > LARGE_BYTES:
             with safe_open(str(path), "numpy"):  # checks the header

@@ -17,6 +17,7 @@ from scipy.sparse import csr_array, load_npz
 
 from tasks.digest import digest_arrays
 from tasks.fit.checkpoint import keep, load_kept
+from tasks.places import at, read_array, reading
 from tasks.rows.base import Array
 from tasks.seeds import stream
 from tasks.svm.class_rows import ClassRows, NodeRows
@@ -25,6 +26,7 @@ from tasks.svm.gram import GramStore
 from tasks.svm.kernels import Kernel
 
 SPLIT, ONE_VS_ALL, SINGLE = "split", "one-vs-all", "single"  # kinds of nodes
+LOST = "lost"  # of a record: the share of rows that a split loses
 STARTS, ROOT = "starts.npy", "root.npy"  # in the folders of rows and nodes
 
 
@@ -55,15 +57,19 @@ class Ground:
         return self.gram is None
 
     def starts(self) -> Array:
-        return np.asarray(np.load(Path(self.rows.folder) / STARTS, allow_pickle=False))
+        return np.asarray(read_array(at(self.rows.folder) / STARTS))
 
     def confusion(self, classes: Array) -> Any:
         """(K, K) csr_array float32: of these classes among themselves."""
-        return csr_array(load_npz(self.confused))[classes][:, classes]
+        return self._confused()[classes][:, classes]
 
     def judged(self, classes: Array) -> Array:
         """(K,) float32: rows of each of these classes that were held for some class."""
-        return np.asarray(csr_array(load_npz(self.confused))[classes].sum(axis=1))
+        return np.asarray(self._confused()[classes].sum(axis=1))
+
+    def _confused(self) -> Any:
+        with reading(at(self.confused)) as file:
+            return csr_array(load_npz(file))
 
     def node_rows(self, classes: Array, most: int | None = None) -> NodeRows:
         """Rows of some classes, at most `most_rows`, or `most` of them."""
@@ -75,7 +81,7 @@ class Ground:
 
     def file(self, node: str, part: int | None = None) -> Path:
         """Of a node; or of a part of its classifiers."""
-        return Path(self.nodes) / (f"{node}.npz" if part is None else f"{node}-{part:05d}.npz")
+        return at(self.nodes) / (f"{node}.npz" if part is None else f"{node}-{part:05d}.npz")
 
 
 def node_name(classes: Array) -> str:
@@ -114,11 +120,15 @@ class Child:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What the driver learns of a finished node."""
+    """What the driver learns of a finished node.
+
+    lost  the share of rows that a split loses, where that was estimated
+    """
 
     name: str
     kind: str
     children: tuple[Child, ...]
+    lost: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +155,7 @@ class Learnt:
 def classes_at(ground: Ground, task: NodeTask) -> Array:
     """(K,) int32, ascending."""
     if not task.parent:
-        return np.asarray(np.load(Path(ground.nodes) / ROOT, allow_pickle=False))
+        return np.asarray(read_array(at(ground.nodes) / ROOT))
     parent = read_node(ground, task.parent)
     if parent is None:
         raise FileNotFoundError(f"the parent {task.parent} of node {task.name} has gone")
@@ -182,7 +192,8 @@ def summary_of(ground: Ground, learnt: Learnt) -> Summary:
         for sign in (-1, 1):
             held = learnt.side(sign)
             children.append(Child(node_name(held), sign, int(held.size), int(counts[held].sum())))
-    return Summary(node_name(learnt.classes), learnt.kind, tuple(children))
+    lost = learnt.record.get(LOST)
+    return Summary(node_name(learnt.classes), learnt.kind, tuple(children), None if lost is None else float(lost))
 
 
 def packed(classifiers: Sequence[Classifier]) -> dict[str, Array]:

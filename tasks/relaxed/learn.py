@@ -15,6 +15,7 @@ import numpy as np
 
 from tasks.relaxed.alternate import ColoringParams, NodeProblem, Tried, alternate
 from tasks.relaxed.ground import (
+    LOST,
     ONE_VS_ALL,
     SINGLE,
     SPLIT,
@@ -47,7 +48,6 @@ from tasks.svm.class_rows import NodeRows
 from tasks.svm.classifier import Classifier
 from tasks.svm.solver import BinarySolver
 
-LOST = "lost"  # of a record: the share of rows that a split loses
 FIRST_HALF_STEPS = 8  # with the larger rho, whose end nobody needs
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from tasks.fit.checkpoint import keep, load_kept
+from tasks.places import at
 from tasks.relaxed.ground import Ground, Unpacked, packed
 from tasks.relaxed.solvers import solver_of
 from tasks.rows import Csr, Dense
@@ -40,7 +41,7 @@ def pair_runs(n_classes: int, pairs: int) -> list[PairRun]:
 
 
 def file_of(run: PairRun, ground: Ground) -> Path:
-    return Path(ground.nodes) / f"pairs-{run.index:05d}.npz"
+    return at(ground.nodes) / f"pairs-{run.index:05d}.npz"
 
 
 def learn_pairs(run: PairRun, ground: Ground, classes: Array) -> int:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from tasks.io import Block, read_rows
 from tasks.models.predictions import part_name
 from tasks.models.selection import Selection
+from tasks.places import at
 from tasks.retrieval.candidates import Candidates, codes_of
 from tasks.retrieval.curve import CurveSums
 from tasks.retrieval.neighbours import Neighbours, write_neighbours
@@ -63,7 +63,7 @@ def retrieve_block(
     ranked = rank(queries, selected.labels, candidates, top, candidates.measure)
     seconds = time.perf_counter() - start
     found = Neighbours(selected.row_ids, selected.labels, *candidates.describe(ranked.rows), distances=ranked.distances)
-    digest = write_neighbours(Path(target_dir) / part_name(block.index), found)
+    digest = write_neighbours(at(target_dir) / part_name(block.index), found)
     return RetrievalReport(
         len(queries),
         ranked.candidates,

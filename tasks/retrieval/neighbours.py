@@ -16,6 +16,7 @@ import pyarrow as pa
 from tasks.digest import digest_arrays
 from tasks.errors import ArtefactError
 from tasks.models.parquet import Joined, join_tables, read_table, write_table
+from tasks.places import at
 from tasks.rows.base import Array
 
 FORMAT, VERSION = "labelgrove.neighbours", 1
@@ -70,7 +71,7 @@ def write_neighbours(target: Path, found: Neighbours) -> str:
 
 def read_neighbours(source: str | Path) -> Neighbours:
     """Read a part, or a joined file that fits in memory; raises NeighboursDamaged."""
-    return neighbours_of(read_table(Path(source), NeighboursDamaged, AGAIN), str(source))
+    return neighbours_of(read_table(at(source), NeighboursDamaged, AGAIN), str(source))
 
 
 def neighbours_of(table: pa.Table, where: str) -> Neighbours:
@@ -96,7 +97,7 @@ def join_neighbours(
     def digest_of(table: pa.Table, where: str) -> str:
         return neighbours_of(table, where).digest()
 
-    return join_tables(parts, Path(target), labels, digest_of, digests, NeighboursDamaged, AGAIN)
+    return join_tables(parts, at(target), labels, digest_of, digests, NeighboursDamaged, AGAIN)
 
 
 def _matrix(column: pa.ChunkedArray, where: str) -> Array:

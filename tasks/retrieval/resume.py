@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import zipfile
 from dataclasses import fields
 from pathlib import Path
@@ -11,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from tasks.errors import ArtefactError
-from tasks.files import beside, disk_room
+from tasks.files import disk_room
 from tasks.io import Block
 from tasks.models.predictions import part_name
 from tasks.models.selection import Selection
+from tasks.places import at, reading, whole_file
 from tasks.retrieval.blocks import RetrievalReport, retrieve_block
 from tasks.retrieval.candidates import Candidates
 from tasks.retrieval.curve import CurveSums
@@ -28,8 +28,8 @@ def retrieve_block_once(
 
     marks  folder of the reports, one .npz a block, written after the part and by rename
     """
-    path = Path(marks) / f"{block.index:05d}.npz"
-    kept = _kept(path, Path(target_dir) / part_name(block.index))
+    path = at(marks) / f"{block.index:05d}.npz"
+    kept = _kept(path, at(target_dir) / part_name(block.index))
     if kept is not None:
         return kept
     report = retrieve_block(block, candidates, selection, top, target_dir)
@@ -40,16 +40,13 @@ def retrieve_block_once(
 def _keep(path: Path, report: RetrievalReport) -> None:
     arrays = {f.name: np.asarray(getattr(report, f.name)) for f in fields(report) if f.name != "sums"}
     arrays |= {f"sums.{f.name}": np.asarray(getattr(report.sums, f.name)) for f in fields(report.sums)}
-    spare = beside(path)
-    with disk_room(str(path), sum(array.nbytes for array in arrays.values())):
-        with open(spare, "wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
-        os.replace(spare, path)
+    with disk_room(str(path), sum(array.nbytes for array in arrays.values())), whole_file(path) as file:
+        np.savez(file, allow_pickle=False, **arrays)
 
 
 def _kept(path: Path, part: Path) -> RetrievalReport | None:
     try:
-        with np.load(path, allow_pickle=False) as found:
+        with reading(path) as file, np.load(file, allow_pickle=False) as found:
             values = {name: _plain(found[name]) for name in found.files if name != "digests"}
             digests = tuple(str(digest) for digest in found["digests"])
         sums = CurveSums(**{field.name: values.pop(f"sums.{field.name}") for field in fields(CurveSums)})

@@ -7,7 +7,6 @@ files of some consecutive classes each, in the body of the store they come from.
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +16,6 @@ import numpy as np
 from tasks.calls import write_array
 from tasks.digest import digest_arrays
 from tasks.features.errors import numbered
-from tasks.files import beside
 from tasks.fit.targets import TRAIN
 from tasks.io import (
     Block,
@@ -30,11 +28,11 @@ from tasks.io import (
     read_rows,
     read_split,
 )
+from tasks.places import at, open_array, read_array, write_whole
 from tasks.rows import Csr, Dense, OneHot, PqCodes, Rows
 from tasks.rows.base import Array
 from tasks.svm.kernels import Kernel
 from tasks.trees.gather import gather
-from tasks.trees.place import write_whole
 
 SHELF_BYTES = 64 << 20
 PARTS = {"dense": ("values",), "pq": ("codes",), "onehot": ("codes",), "csr": ("data", "indices", "indptr")}
@@ -126,7 +124,7 @@ def sort_shelf(shelf: Shelf, rows: ClassRows) -> int:
 
     Returns its rows. Raises DiskFull.
     """
-    done = Path(rows.folder) / f"shelf-{shelf.index:05d}.done"
+    done = at(rows.folder) / f"shelf-{shelf.index:05d}.done"
     with contextlib.suppress(OSError, ValueError):
         if done.read_text("ascii") == shelf_digest(rows, shelf):
             return shelf.n_rows
@@ -136,7 +134,7 @@ def sort_shelf(shelf: Shelf, rows: ClassRows) -> int:
     order = np.argsort(label, kind="stable")
     body = gather(list(blocks), block, offset).take(order)
     for part in PARTS[body.body]:
-        _write(_file(rows, shelf, part), getattr(body, part))
+        write_array(_file(rows, shelf, part), getattr(body, part))
     write_whole(done, shelf_digest(rows, shelf).encode())
     return shelf.n_rows
 
@@ -144,7 +142,7 @@ def sort_shelf(shelf: Shelf, rows: ClassRows) -> int:
 def shelf_digest(rows: ClassRows, shelf: Shelf) -> str:
     """Of what a shelf's files hold. Raises OSError and ValueError where they are missing or cut short."""
     parts = PARTS[facts_of(rows.store).body]
-    return digest_arrays(*(np.load(_file(rows, shelf, part), allow_pickle=False) for part in parts))
+    return digest_arrays(*(read_array(_file(rows, shelf, part)) for part in parts))
 
 
 def _members(dataset: str, place: int, block: Block, shelf: Shelf) -> Array:
@@ -156,19 +154,13 @@ def _members(dataset: str, place: int, block: Block, shelf: Shelf) -> Array:
 
 
 def _file(rows: ClassRows, shelf: Shelf, part: str) -> Path:
-    return Path(rows.folder) / f"shelf-{shelf.index:05d}-{part}.npy"
-
-
-def _write(path: Path, values: Array) -> None:
-    spare = beside(path)
-    write_array(spare, values)
-    os.replace(spare, path)
+    return at(rows.folder) / f"shelf-{shelf.index:05d}-{part}.npy"
 
 
 def read_shelf(rows: ClassRows, shelf: Shelf, offsets: Array) -> Dense | Csr:
     """Rows of a shelf by offset (n,) int64, in memory; its files are mapped only."""
     body = facts_of(rows.store).body
-    parts = {part: np.load(_file(rows, shelf, part), mmap_mode="r", allow_pickle=False) for part in PARTS[body]}
+    parts = {part: open_array(_file(rows, shelf, part)) for part in PARTS[body]}
     whole: Rows
     if body == "csr":
         whole = Csr(parts["data"], parts["indices"], np.array(parts["indptr"]), facts_of(rows.store).n_features)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -12,11 +11,10 @@ import numpy as np
 from tasks.calls import write_array
 from tasks.digest import digest_arrays
 from tasks.errors import ArtefactError, ParamError
-from tasks.files import beside
+from tasks.places import at, open_array, write_whole
 from tasks.rows import Rows
 from tasks.rows.base import Array
 from tasks.svm.kernels import Kernel
-from tasks.trees.place import write_whole
 
 COLUMNS_AT_ONCE = 2048  # rows held beside a band
 
@@ -61,7 +59,7 @@ class GramStore:
 
     def path(self, band: int) -> Path:
         """The file of a band."""
-        return Path(self.folder, f"band-{band:05d}.npy")
+        return at(self.folder) / f"band-{band:05d}.npy"
 
     def span(self, band: int) -> tuple[int, int]:
         """The rows start..stop-1 of a band."""
@@ -78,7 +76,7 @@ class GramStore:
         """The kernel values of a band, memory-mapped. Raises GramDamaged."""
         start, stop = self.span(band)
         try:
-            values = np.load(self.path(band), mmap_mode="r", allow_pickle=False)
+            values = open_array(self.path(band))
         except (OSError, ValueError, EOFError) as error:
             raise self._damaged(band, str(error)) from error
         if values.shape != (stop - start, self.n_rows) or values.dtype != np.float32:
@@ -116,9 +114,7 @@ def write_band(band: int, store: GramStore, rows: RowSource, kernel: Kernel) -> 
         last = min(first + COLUMNS_AT_ONCE, store.n_rows)
         values[:, first:last] = kernel.block(mine, rows.take(first, last))
     path = store.path(band)
-    spare = beside(path)
-    write_array(spare, values)
-    os.replace(spare, path)
+    write_array(path, values)
     write_whole(path.with_suffix(".digest"), digest_arrays(values).encode())
     return values.size
 

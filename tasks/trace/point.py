@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 
+from tasks.places import at, open_array
 from tasks.rows.base import Array
 
 
@@ -29,8 +29,7 @@ class Group:
     def columns(self) -> Array:
         """(n_features, size)."""
         if isinstance(self.source, str):
-            loaded: Array = np.load(Path(self.source), mmap_mode="r", allow_pickle=False)
-            return loaded
+            return open_array(at(self.source))
         return self.source
 
 

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path as Folder
@@ -22,9 +20,10 @@ from typing import Any
 import numpy as np
 
 from tasks.digest import combine, digest_arrays, digest_text
-from tasks.files import disk_room
 from tasks.fit.targets import TRAIN, VALIDATION
 from tasks.io import Block, blocks_of, read_labels, read_split
+from tasks.places import at, open_array, read_array
+from tasks.places import write_whole as write_whole
 from tasks.rows.base import Array
 from tasks.trees.local import node_name
 from tasks.trees.node import Grown
@@ -59,7 +58,7 @@ class Ground:
     n_classes: int
 
     def node_folder(self, path: Path) -> Folder:
-        return Folder(self.folder) / node_name(path)
+        return at(self.folder) / node_name(path)
 
     def source(self, block: Block, part: int) -> Block:
         """The block that rows of one part (training or validation) are read from."""
@@ -91,7 +90,7 @@ def classes_at(ground: Ground, path: Path) -> Array:
     if not path:
         return np.arange(ground.n_classes, dtype=np.int32)
     folder = ground.node_folder(path[:-1])
-    classes, children = (np.load(folder / f"{name}.npy", allow_pickle=False) for name in ("classes", "children"))
+    classes, children = (_read(folder, name) for name in ("classes", "children"))
     held: Array = classes[children[path[-1]]]
     return held
 
@@ -123,9 +122,9 @@ def _root_members(ground: Ground, block: Block, part: int) -> Array:
 
 
 def _routed(folder: Folder, name: str, child: int, part: int) -> Array:
-    starts = np.load(folder / f"starts-{name}.npy", allow_pickle=False)
+    starts = _read(folder, f"starts-{name}")
     first, last = starts[2 * child + part : 2 * child + part + 2]
-    rows = np.load(folder / f"routes-{name}.npy", mmap_mode="r", allow_pickle=False)
+    rows = open_array(folder / f"routes-{name}.npy")
     return np.array(rows[first:last])
 
 
@@ -207,14 +206,21 @@ def write_done(ground: Ground, path: Path, grown: Grown, piece_digests: Mapping[
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What the driver learns of a finished node: its digest; of each child the classes and training rows."""
+    """What the driver learns of a finished node: its digest; of each child the classes and training rows.
+
+    judged_rows, loss, ambiguity  of the node's record, for who watches
+    """
 
     digest: str
     children: tuple[tuple[int, int], ...]
+    judged_rows: float = 0.0
+    loss: float = 0.0
+    ambiguity: float = 0.0
 
 
 def summary_of(content: Mapping[str, Any]) -> Summary:
-    return Summary(content["digest"], tuple((held, train) for held, train, _ in content["children"]))
+    told = (float(content["record"][key]) for key in ("judged_rows", "loss", "ambiguity"))
+    return Summary(content["digest"], tuple((held, train) for held, train, _ in content["children"]), *told)
 
 
 def read_done(folder: Folder) -> dict[str, Any]:
@@ -261,8 +267,7 @@ def read_grown(ground: Ground, path: Path) -> Grown:
 
 
 def _read(folder: Folder, name: str) -> Array:
-    values: Array = np.load(folder / f"{name}.npy", allow_pickle=False)
-    return values
+    return read_array(folder / f"{name}.npy")
 
 
 def _write(folder: Folder, name: str, values: Array) -> str:
@@ -270,12 +275,3 @@ def _write(folder: Folder, name: str, values: Array) -> str:
     np.save(buffer, values, allow_pickle=False)
     write_whole(folder / f"{name}.npy", buffer.getvalue())
     return digest_arrays(values)
-
-
-def write_whole(path: Folder, content: bytes) -> None:
-    """Write a file under a temporary name, then rename: it is there whole or not at all."""
-    spare = path.with_name(f".{path.name}.partial-{uuid.uuid4().hex}")
-    with disk_room(str(path), len(content)):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        spare.write_bytes(content)
-        os.replace(spare, path)

@@ -54,6 +54,26 @@ def test_a_sum_is_the_same_bits_on_both_pools(client: Any, tmp_path: Path) -> No
     assert sums[0].dtype == np.float32
 
 
+@pytest.mark.parametrize("window", [8, 64])
+def test_long_calls_go_to_the_scheduler_in_windows(
+    client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, window: int
+) -> None:
+    """The same bits, and never more than two windows of tasks with the scheduler."""
+    monkeypatch.setattr("pipeline.pool.WINDOW", window)
+    items, array = [Piece(i) for i in range(5 * window // 2 + 3)], np.linspace(-1, 1, 500, dtype=np.float32)
+    serial = SerialPool(tmp_path / "a", WorkerSettings())
+    pool, seen = DaskPool(client, tmp_path / "b", WorkerSettings()), [0]
+    pool.progress = lambda *_: seen.append(len(client.futures))
+    np.testing.assert_array_equal(
+        pool.sum(work.scaled, items, array, 1.7, name="window_s"), serial.sum(work.scaled, items, array, 1.7, name="s")
+    )
+    assert len(pool.receipts) == len(items)
+    seen.clear()
+    found = pool.map(work.scaled, items, array, 1.7, name="window_m")
+    np.testing.assert_array_equal(found, serial.map(work.scaled, items, array, 1.7, name="m"))
+    assert window < max(seen) <= 2 * window
+
+
 def test_large_arrays_are_mapped_read_only_and_cleared_away(pool: Any) -> None:
     found = pool.map(work.is_mapped, PIECES[:3], np.zeros(100_000), name="map_c")
     assert all(mapped and not writeable for _, mapped, writeable in found)

@@ -29,25 +29,25 @@ class Cluster:
 
 
 @contextmanager
-def cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
-    """Running until the block ends."""
+def cluster(folder: Path, workers: int = 2, **env: str) -> Iterator[Cluster]:
+    """Running until the block ends; env: more variables of the processes' environment."""
     folder.mkdir(parents=True)
     file = folder / "scheduler.json"
     with open(folder / "log", "wb") as log:
         options = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(file)]
-        found = Cluster(file, _start("dask_scheduler", options, log), [])
+        found = Cluster(file, _start("dask_scheduler", options, log, env), [])
         try:
             wait_until(lambda: file.exists() and file.read_text().endswith("}"), "the scheduler")
             options = ["--host", "127.0.0.1", "--nthreads", "1", "--no-dashboard", "--local-directory", str(folder)]
-            found.workers = [_start("dask_worker", [found.address, *options], log) for _ in range(workers)]
+            found.workers = [_start("dask_worker", [found.address, *options], log, env) for _ in range(workers)]
             yield found
         finally:
             _stop([found.scheduler, *found.workers])
 
 
-def _start(module: str, options: list[str], log: object) -> subprocess.Popen[bytes]:
+def _start(module: str, options: list[str], log: object, env: dict[str, str]) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", f"distributed.cli.{module}", *options]
-    return subprocess.Popen(command, stdout=log, stderr=log, env=environment(), start_new_session=True)  # type: ignore[call-overload,no-any-return]
+    return subprocess.Popen(command, stdout=log, stderr=log, env=environment(**env), start_new_session=True)  # type: ignore[call-overload,no-any-return]
 
 
 def _stop(processes: list[subprocess.Popen[bytes]]) -> None:

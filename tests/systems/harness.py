@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,12 +90,20 @@ def labelgrove(*arguments: str | Path, patch: str = "", **env: str) -> Ended:
 class Started:
     """A command that is running, in its own process group."""
 
-    def __init__(self, *arguments: str | Path, log: Path, patch: str = "") -> None:
+    def __init__(
+        self,
+        *arguments: str | Path,
+        log: Path,
+        patch: str = "",
+        env: Mapping[str, str] | None = None,
+        before: Sequence[str] = (),
+    ) -> None:
+        """env: more variables; before: words of the command line that start the process in some way of their own."""
         self.log = log
+        words = [*before, *command(*arguments, patch=patch)]
+        own = environment(**(env or {}))
         with open(log, "ab") as file:
-            self.process = subprocess.Popen(
-                command(*arguments, patch=patch), stdout=file, stderr=file, env=environment(), start_new_session=True
-            )
+            self.process = subprocess.Popen(words, stdout=file, stderr=file, env=own, start_new_session=True)
 
     @property
     def text(self) -> str:
@@ -105,12 +113,12 @@ class Started:
         """Its worker processes alive now."""
         return worker_processes(self.process.pid)
 
-    def wait(self) -> int:
-        """The exit code."""
+    def wait(self, limit: float = WAIT) -> int:
+        """The exit code; AssertionError after so many seconds."""
         try:
-            return self.process.wait(WAIT)
+            return self.process.wait(limit)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"still running after {WAIT:.0f} s:\n{self.text}") from None
+            raise AssertionError(f"still running after {limit:.0f} s:\n{self.text}") from None
 
     def until(self, happened: Callable[[], Any], what: str) -> None:
         """Wait for something to be seen while the command runs."""

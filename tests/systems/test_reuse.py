@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
 from pathlib import Path
@@ -18,13 +17,13 @@ from pipeline.plan import Plan, make_plan
 from pipeline.run_check import run_problems
 from pipeline.stages.problems import Fitted
 from pipeline.stages.train import SgdStage
-from pipeline.store import DONE, MANIFEST, RunFolder, read_json, read_sealed, write_sealed
+from pipeline.store import DONE, RunFolder, read_json, read_sealed, write_sealed
 from tasks.errors import ArtefactError
+from tests.damage import damage
 from tests.systems.conftest import make_dataset, write_config
 from tests.systems.digests import differences, digests_of
-from tests.systems.harness import general, labelgrove, plan_of, run_here
+from tests.systems.harness import labelgrove, plan_of, run_here
 
-SEED = int(os.environ.get("LABELGROVE_DAMAGE_SEED", "0"))
 RUN = Path("runs") / "small"
 
 
@@ -163,60 +162,6 @@ def test_another_seed_dataset_or_block_shape_is_refused(
 
 # ---- damage of a finished run ------------------------------------------------------------------------------------
 
-HOWS = ("delete", "truncate", "empty", "flip", "sibling")
-
-
-def damage(path: Path, how: str, rng: random.Random) -> bool:
-    """Do it to one file, as a new file so that hard links of it stay; False when it would change nothing."""
-    data = path.read_bytes()
-    if how == "delete":
-        path.unlink()
-        return True
-    if how == "sibling":
-        others = [p for p in sorted(path.parent.iterdir()) if p.is_file() and p.read_bytes() != data]
-        new = rng.choice(others).read_bytes() if others else data
-    elif how == "flip":
-        at = rng.randrange(max(1, len(data) // 2))
-        new = data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :] if data else data
-    else:
-        new = data[: rng.randrange(len(data))] if how == "truncate" and data else b""
-    if new == data:
-        return False
-    path.unlink()
-    path.write_bytes(new)
-    return True
-
-
-def kinds_of_files(run: Path, rng: random.Random) -> list[Path]:
-    """One file of every kind that a run folder holds: of files whose names differ by numbers alone, one at random."""
-    files = sorted(path for path in run.rglob("*") if path.is_file())
-    rng.shuffle(files)
-    return sorted({general(str(path.relative_to(run))): path for path in files}.values())
-
-
-def problems(run: Path) -> list[ArtefactError]:
-    return list(run_problems(RunFolder(run)))
-
-
-@pytest.mark.parametrize("how", HOWS)
-def test_every_damage_of_a_finished_run_is_found(copied: Path, how: str) -> None:
-    print(f"LABELGROVE_DAMAGE_SEED={SEED}")
-    run, rng = copied.parent / RUN, random.Random(f"{SEED} {how}")
-    assert problems(run) == []
-    tried = 0
-    for path in kinds_of_files(run, rng):
-        saved = path.read_bytes()
-        if not damage(path, how, rng):
-            continue
-        tried += 1
-        found = problems(run)
-        assert found, f"{how} of {path.relative_to(run)}"
-        assert found[0].exit_code == 4
-        assert str(path.relative_to(run)) in str(found[0]), f"{how} of {path.relative_to(run)}: {found[0]}"
-        path.unlink(missing_ok=True)
-        path.write_bytes(saved)
-    assert tried > 35
-
 
 def test_verify_exits_4_and_names_the_file(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = copied.parent / RUN
@@ -228,47 +173,6 @@ def test_verify_exits_4_and_names_the_file(copied: Path, capsys: pytest.CaptureF
     ended = labelgrove("verify", run)
     assert ended.code == 4
     assert "manifest.json" in ended.err
-
-
-def heal(config: Path, path: Path, how: str, rng: random.Random, expected: dict[str, str]) -> str:
-    """Damage one file and run again: "redone" with the same digests, or "refused" with exit 4. Anything else fails."""
-    run = config.parent / RUN
-    saved = path.read_bytes()
-    if not damage(path, how, rng):
-        return ""
-    where = f"{how} of {path.relative_to(run)}"
-    if (
-        path.name == MANIFEST and path.exists()
-    ):  # never made anew, since it says whose folder this is; but when it is gone
-        with pytest.raises(ArtefactError, match=MANIFEST):
-            run_here(config)
-        path.unlink()
-        path.write_bytes(saved)
-        return "refused"
-    run_here(config)
-    assert differences(expected, digests_of(run)) == [], where
-    assert problems(run) == [], where
-    return "redone"
-
-
-def test_the_next_run_makes_damaged_steps_anew_or_refuses(copied: Path) -> None:
-    print(f"LABELGROVE_DAMAGE_SEED={SEED}")
-    rng, run = random.Random(SEED), copied.parent / RUN
-    expected = digests_of(run)
-    outcomes = [
-        heal(copied, path, rng.choice(HOWS), rng, expected) for path in rng.sample(kinds_of_files(run, rng), 10)
-    ]
-    assert outcomes.count("redone") > 0
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("how", HOWS)
-def test_long_every_kind_of_file_damaged_in_every_way_and_run_again(copied: Path, how: str) -> None:
-    rng, run = random.Random(f"{SEED} {how}"), copied.parent / RUN
-    expected = digests_of(run)
-    outcomes = [heal(copied, path, how, rng, expected) for path in kinds_of_files(run, rng)]
-    assert outcomes.count("redone") > 30
 
 
 def test_a_file_that_is_not_ours_counts_for_nothing(copied: Path) -> None:
@@ -336,7 +240,7 @@ def test_a_damaged_dataset_is_refused_before_training(
         second.rename(first)
         (tmp_path / "aside").rename(second)
     else:
-        damage(first, how, random.Random(SEED))
+        damage(first, how, random.Random(0))
     config = write_config(tmp_path, dataset)
     with pytest.raises(ArtefactError) as caught:
         run_here(config)
@@ -351,7 +255,7 @@ def test_damage_between_two_attempts_is_found_too(data_folder: Path, tmp_path: P
     shutil.copytree(data_folder / "dense-0-128.zarr", tmp_path / "d.zarr")
     config = write_config(tmp_path, tmp_path / "d.zarr")
     interrupted(config)
-    damage(tmp_path / "d.zarr" / "X" / "c" / "3" / "0", "flip", random.Random(SEED))
+    damage(tmp_path / "d.zarr" / "X" / "c" / "3" / "0", "flip", random.Random(0))
     with pytest.raises(ArtefactError, match=r"d.zarr/X.*rows 384\.\.511"):
         run_here(config)
 

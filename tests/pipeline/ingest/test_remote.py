@@ -14,6 +14,7 @@ from pipeline.ingest import errors, ingest
 from pipeline.ingest import remote as remote_module
 from pipeline.ingest.remote import is_url, remote, shown
 from pipeline.ingest.request import request_of
+from tasks.urls import PackageMissing
 from tests.pipeline.cli_caller import labelgrove, make_run
 from tests.pipeline.ingest import formats
 from tests.pipeline.ingest.samples import X, Y
@@ -101,14 +102,15 @@ def test_what_is_not_there(assert_refused):
 
 
 @pytest.mark.parametrize(
-    ("url", "package"), [("s3://bucket/x.npy", "s3fs"), ("https://host/x.npy", "aiohttp"), ("gs://b/x.npy", "gcsfs")]
+    ("url", "package"),
+    [("s3://bucket/x.npy", '"labelgrove[s3]"'), ("https://host/x.npy", "aiohttp"), ("gs://b/x.npy", "gcsfs")],
 )
 def test_packages_that_are_missing_are_named(assert_refused, monkeypatch, url, package):
     def missing(_name: str) -> None:
         raise ImportError(f"Install {package}", name=package)
 
     monkeypatch.setattr(fsspec, "get_filesystem_class", missing)
-    error = assert_refused(errors.PackageMissing, url.split(":")[0], source=url, exit_code=2)
+    error = assert_refused(PackageMissing, url.split(":")[0], source=url, exit_code=2)
     assert f"pip install {package}" in error.hint
 
 

@@ -1,0 +1,115 @@
+"""submit and cancel: a run is handed to a cluster, and stopped from anywhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from pipeline.choice import EVERYTHING, Choice
+from pipeline.commands.looking import find_run
+from pipeline.commands.running import load
+from pipeline.config import LoadedConfig, TaxonomyLearner
+from pipeline.errors import RunLocked
+from pipeline.last_resort import say
+from pipeline.lock import holder
+from pipeline.plan import run_folder_of
+from pipeline.profile import Profile
+from pipeline.state import UNDER_WAY, last_end, phase_of
+from pipeline.stop_request import forget_request, request_stop, who_asks
+from pipeline.store import RunFolder
+from pipeline.submission import Order, new_token
+from tasks.errors import UsageError
+
+CANCEL_SECONDS = 120.0  # a run ends when what its workers have in hand has ended
+CANCEL_POLL_SECONDS = 0.5
+
+
+def submit(
+    config: Path,
+    profile: Profile,
+    *,
+    runs: Path | None = None,
+    overrides: Sequence[str] = (),
+    force: bool = False,
+    choice: Choice = EVERYTHING,
+    where: str = "",
+) -> RunFolder:
+    """Hand a run to a cluster; returns once it has begun there, and prints how to follow and how to cancel it.
+
+    where  name of the worker beside which the driver should run; default: any
+
+    Raises what `run` raises before it begins, PathNotShared, ClusterLost; RunLocked when it is submitted already.
+    """
+    from pipeline.cluster import connected
+    from pipeline.handing_over import hand_over
+
+    if profile.is_serial or profile.local_workers:
+        hint = "--scheduler tls://HOST:PORT or a scheduler file; without a cluster `labelgrove run` is what you want"
+        raise UsageError("there is no cluster to submit to", f"--scheduler {profile.scheduler}", hint)
+    loaded = load(config, overrides)
+    folder = run_folder_of(loaded, runs, choice)
+    if who := holder(folder.path):
+        raise RunLocked(who, str(folder.path), "`labelgrove status` tells where it is, `labelgrove cancel` stops it")
+    order = Order(
+        token=new_token(),
+        by=who_asks(),
+        run=str(folder.path),
+        config=str(loaded.path.absolute()),
+        text=loaded.text,
+        overrides=loaded.overrides,
+        runs="" if runs is None else str(folder.path.parent),
+        only=choice.only,
+        skip=choice.skip,
+        force=force,
+        profile=asdict(profile),
+    )
+    with connected(profile) as client:
+        handed = hand_over(client, order, folder, files_of(loaded), profile.timeouts, where)
+    _say_handed(folder, handed.state, handed.host)
+    return folder
+
+
+def files_of(loaded: LoadedConfig) -> dict[str, Path]:
+    """What a run reads: the files that tell whether a worker sees the same dataset and taxonomies."""
+    found = {"the dataset": loaded.dataset_path / "zarr.json"}
+    named = {learner.taxonomy for learner in loaded.run.train if isinstance(learner, TaxonomyLearner)}
+    for name in filter(None, (*named, loaded.run.evaluate.taxonomy)):
+        found[f"taxonomy {name}"] = (loaded.folder / name).absolute()
+    return found
+
+
+def _say_handed(folder: RunFolder, state: str, host: str) -> None:
+    told = {
+        "running": f"submitted: runs on the cluster, its driver on {host}",
+        "finished": "submitted, and finished: there was nothing left to do",
+        "waiting": "submitted: no worker has taken it yet, `labelgrove status` tells when one has",
+    }
+    say(told[state])
+    sys.stdout.write(f"{folder.path}\n")
+    if state != "finished":
+        say(f"follow it:  labelgrove logs {folder.path} --follow\nstop it:    labelgrove cancel {folder.path}")
+
+
+def cancel(run: Path, *, runs: Path | None = None, seconds: float = CANCEL_SECONDS) -> str:
+    """Stop the run of a folder, wherever it runs; returns how it ended ("" when nothing ran).
+
+    Raises RunMissing, RunLocked when it has not ended within `seconds`: it is asked to, and will.
+    """
+    folder = find_run(run, runs).folder
+    if not request_stop(folder):
+        say(f"nothing runs in {folder.path}: {phase_of(folder)}")
+        return ""
+    say(f"asked to stop: {holder(folder.path) or 'the submission that waits for a worker'}")
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if phase_of(folder) not in UNDER_WAY:
+            forget_request(folder)  # whom it was for has not seen it
+            ended = last_end(folder) or phase_of(folder)
+            sys.stdout.write(f"{folder.path}: {ended}\n")
+            return ended
+        time.sleep(CANCEL_POLL_SECONDS)
+    hint = "it stops when its workers have ended what they have in hand; `labelgrove status` tells"
+    raise RunLocked(f"it was asked to stop, and has not within {seconds:.0f} s", str(folder.path), hint)

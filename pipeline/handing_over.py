@@ -1,0 +1,192 @@
+"""Handing a run to a cluster: workers must see its files, one of them takes it, and it has begun, or been refused."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipeline.cluster import ClusterWatch, ask_scheduler
+from pipeline.driver import error_of
+from pipeline.driver_task import Ended, drive, not_seen, topic_of
+from pipeline.errors import ClusterLost, RunLocked
+from pipeline.lock import holder
+from pipeline.profile import ProfileError
+from pipeline.store import RunFolder, bytes_digest
+from pipeline.submission import LOGS, Order, Submission, forget_old_logs, write_submission
+from pipeline.timeouts import Timeouts
+from tasks.digest import digest_text
+from tasks.errors import UsageError
+from tasks.places import write_whole
+
+BEGIN_SECONDS = 120.0  # a run that has not begun by then waits for a worker: `status` tells
+LEAVING_SECONDS = 10.0
+POLL_SECONDS = 0.25
+PRIORITY = 1000  # before all tasks of runs: a driver takes no worker's thread
+
+
+class PathNotShared(UsageError):
+    """A file of the run is not there, or is another one, on a worker: dataset and run folder must be seen by all."""
+
+
+@dataclass(frozen=True)
+class HandedOver:
+    """What became of a submission: begun on a host, ended already (everything was finished), or still waiting."""
+
+    state: str  # "running", "finished", "waiting"
+    host: str = ""
+
+
+def hand_over(
+    client: Any, order: Order, folder: RunFolder, files: Mapping[str, Path], timeouts: Timeouts, where: str = ""
+) -> HandedOver:
+    """Give the order to the cluster and wait until the run has begun or ended.
+
+    files  what workers must see beside the run folder: what it is -> path
+    where  name of the worker beside which the driver should run
+
+    Raises PathNotShared, RunLocked, ProfileError (no such worker), ClusterLost, and whatever the run is refused for.
+    """
+    key = f"labelgrove_driver-{digest_text(order.run)[:16]}"
+    asked = Asked(client, timeouts)
+    _wait_for_key(asked, key, folder)
+    workers = _workers_called(client, where)
+    _check_seen(asked, order, folder, files)
+    forget_old_logs(folder)
+    write_submission(folder, Submission(order.token, order.by, str(client.scheduler.address), time.time()))
+    return _until_begun(asked, _submit(client, key, order, workers), order.token, folder)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Questions to a cluster that are answered in time, or raise ClusterLost."""
+
+    client: Any
+    timeouts: Timeouts
+
+    def scheduler(self, fn: Callable[..., Any], *values: Any) -> Any:
+        """fn(*values, dask_scheduler=...) on the scheduler."""
+        return self._in_time(self.client._run_on_scheduler, fn, *values, callback_timeout=self.timeouts.answer)
+
+    def workers(self, fn: Callable[..., Any], *values: Any) -> dict[str, Any]:
+        """Address -> fn(*values) on every worker, or the exception."""
+        limit = self.timeouts.scheduler_silent
+        return dict(self._in_time(self.client._run, fn, *values, on_error="return", callback_timeout=limit))
+
+    def events(self, topic: str) -> list[dict[str, Any]]:
+        """What was told under a topic, oldest first."""
+        return [told for _, told in ask_scheduler(self.client, "events", self.timeouts.answer, topic=topic)]
+
+    def result(self, future: Any) -> Any:
+        """The result of a future that has ended, or a named error."""
+        return ClusterWatch(self.client, self.timeouts).result(future)
+
+    def _in_time(self, asked: Callable[..., Any], *values: Any, **options: Any) -> Any:
+        try:
+            return self.client.sync(asked, *values, **options)
+        except (OSError, TimeoutError) as error:
+            what = f"the cluster does not answer ({type(error).__name__})"
+            raise ClusterLost(what, str(self.client.scheduler), "type the same command again") from error
+
+
+def _submit(client: Any, key: str, order: Order, workers: list[str]) -> Any:
+    """The one task; it outlives this client."""
+    from distributed import fire_and_forget
+
+    chosen = {"workers": workers, "allow_other_workers": True} if workers else {}
+    future = client.submit(drive, order, key=key, pure=False, priority=PRIORITY, **chosen)
+    fire_and_forget(future)
+    return future
+
+
+def _until_begun(asked: Asked, future: Any, token: str, folder: RunFolder) -> HandedOver:
+    until = time.monotonic() + BEGIN_SECONDS
+    while time.monotonic() < until:
+        if future.done():
+            return _at_the_end(asked.result(future), token, folder)
+        for told in asked.events(topic_of(token)):
+            if told.get("began") == token:
+                return HandedOver("running", str(told.get("host", "")))
+        time.sleep(POLL_SECONDS)
+    return HandedOver("waiting")
+
+
+def _at_the_end(ended: Ended, token: str, folder: RunFolder) -> HandedOver:
+    """What a driver has come to before we saw it begin. Raises its error."""
+    if ended.token != token:  # another client's submission of the same moment had the key first
+        raise _locked(folder)
+    if ended.error is not None:
+        raise error_of(ended.error)
+    if ended.code:
+        raise RunLocked(f"the run ended at once: {ended.told or f'exit code {ended.code}'}", str(folder.path))
+    return HandedOver("finished")
+
+
+def _wait_for_key(asked: Asked, key: str, folder: RunFolder) -> None:
+    """A task whose run has just ended is given a moment to end, too. Raises RunLocked when it goes on."""
+    until = time.monotonic() + LEAVING_SECONDS
+    while asked.scheduler(state_of_key, key) in ("waiting", "queued", "no-worker", "processing"):
+        if holder(folder.path) or time.monotonic() >= until:
+            raise _locked(folder)
+        time.sleep(POLL_SECONDS)
+
+
+def state_of_key(key: str, dask_scheduler: Any = None) -> str:
+    """Run on the scheduler: the state of a task, "" when it knows none of that key."""
+    found = dask_scheduler.tasks.get(key)
+    return "" if found is None else str(found.state)
+
+
+def _locked(folder: RunFolder) -> RunLocked:
+    hint = "`labelgrove status` tells where it is, `labelgrove cancel` stops it"
+    return RunLocked("this run is submitted already", str(folder.path), hint)
+
+
+def _workers_called(client: Any, name: str) -> list[str]:
+    """The addresses of the worker of a name; none when no name is given."""
+    if not name:
+        return []
+    infos = client.scheduler_info(n_workers=-1)["workers"]
+    found = [address for address, info in infos.items() if name in (str(info.get("name")), info.get("host"), address)]
+    if not found:
+        names = ", ".join(sorted(str(info.get("name")) for info in infos.values()))
+        raise ProfileError(f"no worker is called {name!r}", "--where", f"workers: {names}")
+    return found
+
+
+def _check_seen(asked: Asked, order: Order, folder: RunFolder, files: Mapping[str, Path]) -> None:
+    """Every worker must read the same bytes as this process, also of a file that is written now. Raises PathNotShared.
+
+    What is at fault is asked of all workers, since any of them may get any task.
+    """
+    probe = folder / LOGS / f"seen-{order.token}"
+    made = _missing_folders(probe.parent)
+    write_whole(probe, order.token.encode())
+    what_of = {str(path): what for what, path in files.items()} | {str(probe): "the run folder"}
+    digests = {str(path): bytes_digest(path.read_bytes()) for path in (*files.values(), probe)}
+    try:
+        _raise_unseen(asked.workers(not_seen, digests), what_of)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            probe.unlink(missing_ok=True)
+            for place in made:
+                place.rmdir()
+        raise
+    probe.unlink(missing_ok=True)
+
+
+def _raise_unseen(answers: Mapping[str, Any], what_of: Mapping[str, str]) -> None:
+    for worker, wrong in sorted(answers.items()):
+        if isinstance(wrong, BaseException):
+            raise PathNotShared(f"worker {worker} cannot look: {wrong}", str(worker), "is labelgrove installed there?")
+        for path, why in wrong.items():
+            hint = "mount the same folder at the same path on every worker and here, or use a URL that all can reach"
+            raise PathNotShared(f"{what_of[path]}, {path}, {why}", f"worker {worker}", hint)
+
+
+def _missing_folders(folder: Path) -> list[Path]:
+    """Which folders down to this one are not there yet, the innermost first."""
+    return [place for place in (folder, *folder.parents) if not place.exists()]

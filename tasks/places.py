@@ -1,0 +1,176 @@
+"""Where files are: in a folder of a disk, or in an object store at a URL; both by one set of verbs.
+
+`at` turns a text into something with the verbs of `pathlib.Path`; tasks carry texts and make places of them. On a
+disk a file is written beside its place, then renamed. **In an object store every object is put whole, and what is
+there is judged by a mark (DONE.json, SHA256SUMS, attributes with a digest) that is put last**: there is nothing to
+rename, and a writer that is killed leaves objects that nothing speaks of.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, TypeGuard, cast
+
+import numpy as np
+
+from tasks.files import beside, disk_room, swap_in
+from tasks.rows.base import Array
+from tasks.spool import SPOOL
+from tasks.urls import check_url, is_url
+from tasks.versions import forget
+
+
+def at(where: str | os.PathLike[str]) -> Path:
+    """A `Path`, or what has its verbs at a URL (typed alike). Raises UrlRefused, PackageMissing."""
+    if not is_url(where):
+        return where if isinstance(where, Path) or is_remote(where) else Path(where)
+    return _place_of(check_url(str(where)))
+
+
+def _place_of(checked: str) -> Path:
+    if not is_url(checked):
+        return Path(checked)
+    from tasks.remote_path import RemotePath
+
+    return cast(Path, RemotePath.of(checked))
+
+
+def is_remote(path: object) -> TypeGuard[Any]:
+    """Whether a place, or the text of one, is at a URL."""
+    return is_url(path) if isinstance(path, str) else hasattr(path, "files_below")
+
+
+# ---- writing -----------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def whole_path(path: Path) -> Iterator[Path]:
+    """A local path to write at; the file is at `path` after the block, whole or, when anything fails, not at all."""
+    if not is_remote(path):
+        spare = beside(path)
+        try:
+            yield spare
+            os.replace(spare, path)
+        finally:
+            spare.unlink(missing_ok=True)
+        return
+    with tempfile.TemporaryDirectory(prefix="labelgrove-put-") as folder:
+        local = Path(folder, path.name)
+        yield local
+        put_file(local, path)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """The same as a file that is open for writing and reading."""
+    with whole_path(path) as local, open(local, "w+b") as file:
+        yield file
+        file.flush()
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file, whole or not at all; its folder is made. Raises DiskFull."""
+    if is_remote(path):
+        path.write_bytes(data)
+        forget(str(path))
+        return
+    with disk_room(str(path), len(data)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(path) as file:
+            file.write(data)
+
+
+def put_file(local: Path, path: Path) -> None:
+    """Put a local file at a place of either kind, whole."""
+    if is_remote(path):
+        path.put_file(str(local))
+        forget(str(path))
+        return
+    with whole_path(path) as spare:
+        shutil.copyfile(local, spare)
+
+
+def put_folder(local: Path, folder: Path, last: str) -> None:
+    """Put a local folder in place of what stood at `folder`; the file `last`, by which it is judged, goes last.
+
+    On a disk by renaming; `local` is gone then. In an object store the old mark goes first, so that a reader finds the
+    old folder, none, or the new one.
+    """
+    if not is_remote(folder):
+        swap_in(str(local), str(folder))
+        return
+    old = set(folder.files_below())
+    if last in old:
+        (folder / last).unlink(missing_ok=True)
+    names = sorted(found.relative_to(local).as_posix() for found in local.rglob("*") if found.is_file())
+    for name in [*(name for name in names if name != last), last]:
+        put_file(local / name, folder / name)
+    for name in sorted(old - set(names)):
+        (folder / name).unlink(missing_ok=True)
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Within one store by the store itself; otherwise through this machine."""
+    if is_remote(source) and is_remote(target) and source.protocol == target.protocol:
+        source.copy_to(target)
+        forget(str(target))
+    else:
+        put_file(local_copy(source), target)
+
+
+# ---- reading -----------------------------------------------------------------------------------------------------
+
+
+def local_copy(path: Path) -> Path:
+    """A local file with the content of a place: itself on a disk, otherwise fetched once per process and version."""
+    return SPOOL.file(path) if is_remote(path) else path
+
+
+def local_folder(folder: Path, mark: str) -> Path:
+    """The same of a folder, by the version of its file `mark`. Raises FileNotFoundError when that is not there."""
+    return SPOOL.folder(folder, mark) if is_remote(folder) else folder
+
+
+def open_array(path: Path) -> Array:
+    """A .npy file, memory-mapped. Raises OSError, ValueError."""
+    loaded: Array = np.load(local_copy(path), mmap_mode="r", allow_pickle=False)
+    return loaded
+
+
+def read_array(path: Path) -> Array:
+    """A .npy file, in memory. Raises OSError, ValueError."""
+    source = io.BytesIO(path.read_bytes()) if is_remote(path) else path
+    loaded: Array = np.load(source, allow_pickle=False)
+    return loaded
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[IO[bytes]]:
+    """A file that is open for reading; of a store one request, and held in memory."""
+    with io.BytesIO(path.read_bytes()) if is_remote(path) else open(path, "rb") as file:
+        yield file
+
+
+# ---- folders -----------------------------------------------------------------------------------------------------
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove all below a place; what cannot be removed stays."""
+    if is_remote(folder):
+        folder.remove_below()
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def sizes_below(folder: Path) -> dict[str, int]:
+    """Bytes of the files below a folder by relative name, in order; links to files count as files."""
+    if is_remote(folder):
+        return {name: int(info["size"]) for name, info in folder.files_below().items()}
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.stat().st_size for path in files}

@@ -1,0 +1,222 @@
+"""Paths at URLs with the verbs of `pathlib.Path`, over fsspec; every object is put whole.
+
+`tasks.places` makes them. What differs from a folder on a disk: there are no folders to make or to rename, nothing is
+appended, and a write is one request that is done or not.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from datetime import datetime
+from types import SimpleNamespace
+from typing import IO, Any
+
+import fsspec
+from upath import UPath
+from upath.extensions import ProxyUPath
+
+from tasks.urls import UrlRefused, named, package_missing, shown
+
+CONNECT_SECONDS, READ_SECONDS, ATTEMPTS = 5, 60, 4  # of one request to S3; pauses between attempts grow
+PER_PROCESS = ("memory",)  # protocols whose content other processes do not see
+
+
+def options_of(protocol: str) -> dict[str, Any]:
+    """How a store is opened: no listings kept (other processes write, too), attempts and time-outs bounded.
+
+    What fsspec's own configuration says (FSSPEC_S3_..., its files) comes first.
+    """
+    options: dict[str, Any] = {"use_listings_cache": False}
+    own = fsspec.config.conf.get(protocol, {})
+    if protocol in ("s3", "s3a") and "config_kwargs" not in own:
+        retries = {"max_attempts": ATTEMPTS, "mode": "standard"}
+        options["config_kwargs"] = {
+            "retries": retries,
+            "connect_timeout": CONNECT_SECONDS,
+            "read_timeout": READ_SECONDS,
+            "max_pool_connections": 32,
+        }
+    return {key: value for key, value in options.items() if key not in own}
+
+
+def opened(url: str) -> UPath:
+    """Raises UrlRefused for unknown protocols, PackageMissing."""
+    protocol = url.split("://")[0]
+    if protocol not in fsspec.available_protocols():
+        raise UrlRefused(f"no protocol is called {protocol!r}", shown(url), "s3, gs, abfs, memory, file or the like")
+    try:
+        fsspec.get_filesystem_class(protocol)
+    except ImportError as error:
+        raise package_missing(protocol, error) from None
+    with named(url):
+        path: UPath = UPath(url, **options_of(protocol))
+        return path
+
+
+class RemotePath(ProxyUPath):
+    """A place in an object store. Errors are those of `tasks.urls.named`."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, url: str) -> RemotePath:
+        """The place of a URL that was checked."""
+        return cls._from_upath(opened(url))
+
+    @property
+    def key(self) -> str:
+        """As the file system calls it: bucket and key."""
+        return str(self.path).rstrip("/")
+
+    def of_key(self, key: str) -> RemotePath:
+        """Another place of the same store, by bucket and key."""
+        return type(self)._from_upath(self.__wrapped__.with_segments(f"{self.protocol}://{key.lstrip('/')}"))
+
+    # ---- reading ----
+
+    def read_bytes(self) -> bytes:
+        """One request."""
+        with named(self):
+            data: bytes = self.fs.cat_file(self.key)
+            return data
+
+    def read_text(self, encoding: str | None = None, errors: str | None = None, newline: str | None = None) -> str:
+        with io.TextIOWrapper(io.BytesIO(self.read_bytes()), encoding or "utf-8", errors, newline) as text:
+            return text.read()
+
+    def open(self, mode: str = "r", *_: Any, **options: Any) -> IO[Any]:  # type: ignore[override]
+        """The whole object, in memory, to read from."""
+        if mode not in ("r", "rb"):
+            raise io.UnsupportedOperation(f"objects are put whole (tasks.places.whole_file), not opened for {mode!r}")
+        data = self.read_bytes()
+        return io.BytesIO(data) if mode == "rb" else io.StringIO(data.decode(options.get("encoding") or "utf-8"))
+
+    def pieces(self, size: int = 1 << 24) -> Iterator[bytes]:
+        """The object from first to last, in bounded pieces."""
+        total, start = int(self.info_of()["size"]), 0
+        while start < total:
+            with named(self):
+                piece: bytes = self.fs.cat_file(self.key, start=start, end=min(start + size, total))
+            if not piece:
+                raise FileNotFoundError(2, "it has become shorter", shown(str(self)))
+            start += len(piece)
+            yield piece
+
+    def stat(self, *, follow_symlinks: bool = True) -> Any:  # noqa: ARG002
+        """Size and time of change, as `os.stat` names them."""
+        info = self.info_of()
+        changed = info.get("LastModified") or info.get("created") or info.get("mtime")
+        seconds = changed.timestamp() if isinstance(changed, datetime) else float(changed or 0.0)
+        return SimpleNamespace(st_size=int(info["size"]), st_mtime_ns=int(seconds * 1e9), st_mtime=seconds)
+
+    def info_of(self) -> dict[str, Any]:
+        """Size and version, one request for an object that is there. Raises FileNotFoundError."""
+        with named(self):
+            found: dict[str, Any] = self.fs.info(self.key)
+        if found.get("type") == "directory":
+            raise FileNotFoundError(2, "no such object", shown(str(self)))
+        return found
+
+    def exists(self, *, follow_symlinks: bool = True) -> bool:  # noqa: ARG002
+        return self.is_file() or self.is_dir()
+
+    def is_file(self) -> bool:
+        try:
+            self.info_of()
+        except FileNotFoundError:
+            return False
+        return True
+
+    def is_dir(self) -> bool:
+        with named(self):
+            return bool(self.fs.isdir(self.key))
+
+    def is_symlink(self) -> bool:
+        return False
+
+    def files_below(self) -> dict[str, dict[str, Any]]:
+        """Objects below this place by their names relative to it, in order: size and version of each, one listing."""
+        with named(self):
+            found = self.fs.find(self.key, detail=True)
+        start = len(self.key) + 1
+        return {name[start:]: info for name, info in sorted(found.items()) if name.rstrip("/") != self.key}
+
+    def iterdir(self) -> Iterator[RemotePath]:
+        with named(self):
+            found = self.fs.ls(self.key, detail=False)
+        return (self.of_key(name.rstrip("/")) for name in sorted(found) if name.rstrip("/") != self.key)
+
+    def glob(self, pattern: str, **_: Any) -> Iterator[RemotePath]:
+        with named(self):
+            found = self.fs.glob(f"{self.key}/{pattern}")
+        return (self.of_key(name) for name in sorted(found))
+
+    def absolute(self) -> RemotePath:
+        return self
+
+    # ---- writing ----
+
+    def write_bytes(self, data: bytes | bytearray | memoryview) -> int:
+        """Put the object, whole."""
+        with named(self):
+            self.fs.pipe_file(self.key, bytes(data))
+        return len(data)
+
+    def write_new(self, data: bytes) -> None:
+        """Put the object if there is none: of several who try, one does. Raises FileExistsError."""
+        with named(self):
+            try:
+                self.fs.pipe_file(self.key, data, mode="create")
+            except FileExistsError:
+                raise FileExistsError(17, "the object is there already", shown(str(self))) from None
+
+    def write_text(
+        self, data: str, encoding: str | None = None, errors: str | None = None, newline: str | None = None
+    ) -> int:
+        if newline not in (None, "\n"):
+            data = data.replace("\n", newline)
+        return self.write_bytes(data.encode(encoding or "utf-8", errors or "strict"))
+
+    def put_file(self, local: str) -> None:
+        """Put what a local file holds; large ones in parts that become one object at the end."""
+        with named(self):
+            self.fs.put_file(local, self.key)
+
+    def get_file(self, local: str) -> None:
+        """Write the object to a local file."""
+        with named(self):
+            self.fs.get_file(self.key, local)
+
+    def copy_to(self, target: RemotePath) -> None:
+        """Within one store, by the store."""
+        with named(self):
+            self.fs.cp_file(self.key, target.key)
+
+    def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
+        """Object stores have no folders: nothing to do."""
+
+    def unlink(self, missing_ok: bool = False) -> None:
+        if not missing_ok:
+            self.info_of()
+        with named(self):
+            try:
+                self.fs.rm_file(self.key)
+            except FileNotFoundError:
+                if not missing_ok:
+                    raise
+
+    def rmdir(self, recursive: bool = False) -> None:
+        """Folders end with their last object."""
+
+    def remove_below(self) -> None:
+        """Remove all objects below this place, and one at it."""
+        with named(self):
+            keys = list(self.fs.find(self.key))
+            if keys:
+                self.fs.rm(keys)
+
+    def rename(self, target: Any, **_: Any) -> Any:
+        raise io.UnsupportedOperation(f"object stores cannot rename {self} to {target}")
+
+    replace = rename

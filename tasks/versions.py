@@ -1,0 +1,52 @@
+"""What changes when a file is replaced, on a disk or in an object store, asked of a store once per task.
+
+A task takes what stands at a URL for one version from its first look to its end: so a block costs a request or two for
+versions, not one at every turn. Files on a disk are looked at every time, which costs nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+
+from tasks.urls import is_url
+
+TOLD = ("ETag", "etag", "generation", "LastModified", "last_modified", "mtime", "created", "size")
+_seen = threading.local()
+
+
+@contextmanager
+def one_look() -> Iterator[None]:
+    """Within the block (a task, in its thread) the version of each URL is asked once."""
+    before = getattr(_seen, "versions", None)
+    _seen.versions = {}
+    try:
+        yield
+    finally:
+        _seen.versions = before
+
+
+def version_of(path: str) -> Hashable:
+    """What changes when a file is replaced; FileNotFoundError when it is not there."""
+    if not is_url(path):
+        stat = os.stat(path)
+        return stat.st_mtime_ns, stat.st_size, stat.st_ino
+    seen: dict[str, Hashable] | None = getattr(_seen, "versions", None)
+    if seen is not None and path in seen:
+        return seen[path]
+    from tasks.places import at
+
+    info = at(path).info_of()  # type: ignore[attr-defined]
+    found = (*(str(info[name]) for name in TOLD if info.get(name) is not None),)
+    if seen is not None:
+        seen[path] = found
+    return found
+
+
+def forget(path: str) -> None:
+    """This task has written it: what was seen before does not hold."""
+    seen: dict[str, Hashable] | None = getattr(_seen, "versions", None)
+    if seen is not None:
+        seen.pop(path, None)
