@@ -120,7 +120,7 @@ class Trial:
         for name in COPIED:
             source, target = ROOT / name, self.checkout / name
             if source.is_dir():
-                shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "certificates"))
+                shutil.copytree(source, target, ignore=shutil.ignore_patterns("certificates"))  # with compiled kernels
             else:
                 shutil.copy(source, target)
         self.share.mkdir()

@@ -22,12 +22,14 @@ SOURCES = ("tasks", "pipeline")
 OF_A_SCHEDULER = ("python", "dask", "distributed")  # it may lack the others, since it computes nothing
 BITS = ("BLAS kernels", "machine")  # where these differ, the last bits of a result may
 TOPIC = "labelgrove-refused"
-ABSENT = "-"
+ABSENT, EDITED = "-", " edited since it started"
 HINT = "deploy one image, or install the same lock file everywhere, restart what differs, then run again"
 
 
 def looker(packages: Sequence[str], sources: Sequence[str]) -> Callable[..., Facts]:
     """A function without arguments that tells the `Facts` of the process that calls it."""
+
+    edited = EDITED
 
     def look() -> dict[str, str]:
         import contextlib
@@ -75,15 +77,19 @@ def looker(packages: Sequence[str], sources: Sequence[str]) -> Callable[..., Fac
         files = [str(getattr(module, "__file__", "")) for module in list(modules.values())]
         ours = [file for file in files if file.startswith(f"{folder}{os.sep}") and os.path.exists(file)]
         stale = any(os.path.getmtime(file) > began + 2 for file in ours)
-        return {name: sha.hexdigest()[:12] + (" edited since it started" if stale else ""), f"{name} at": str(folder)}
+        return {name: sha.hexdigest()[:12] + (edited if stale else ""), f"{name} at": str(folder)}
 
     return look
 
 
 def facts_here() -> Facts:
     """The facts of this process."""
-    found = looker(PACKAGES, SOURCES)()
-    return {name: text.removesuffix(" edited since it started") for name, text in found.items()}
+    return fresh(looker(PACKAGES, SOURCES)())
+
+
+def fresh(facts: Facts) -> Facts:
+    """As if it were started now: of a process that computes nothing, or whose own facts are asked."""
+    return {name: text.removesuffix(EDITED) for name, text in facts.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +179,10 @@ def ask_parts(client: Any, here: Facts, names: Mapping[str, str], seconds: float
     found = {names.get(at, at): answer for at, answer in answers.items() if not isinstance(answer, OSError)}
     facts = {name: answer if isinstance(answer, dict) else {} for name, answer in found.items()}
     every = (*compared([*here]),)
-    return [Part("scheduler", scheduler, OF_A_SCHEDULER), *(Part(name, facts[name], every) for name in sorted(facts))]
+    return [
+        Part("scheduler", fresh(scheduler), OF_A_SCHEDULER),
+        *(Part(name, facts[name], every) for name in sorted(facts)),
+    ]
 
 
 def watch_newcomers(client: Any, here: Facts, say: Callable[[str], object]) -> None:

@@ -29,7 +29,7 @@ def ask_scheduler(client: Any, question: str, seconds: float, **arguments: Any) 
     try:
         asked = getattr(client.scheduler, question)  # no scheduler any more once the client is closed
         return client.sync(asked, **arguments, callback_timeout=seconds)
-    except (OSError, TimeoutError, AttributeError, RuntimeError) as error:
+    except (OSError, TimeoutError, AttributeError, RuntimeError, ValueError) as error:  # ValueError: TLS cut short
         raise ClusterLost(f"the scheduler does not answer ({type(error).__name__})", hint=RESUME) from error
 
 
@@ -323,6 +323,8 @@ def closing_well(opened: Any, profile: Profile) -> Iterator[Any]:
     finally:
         with contextlib.suppress(Exception):
             opened.close(timeout=profile.timeouts.connect)
+        if isinstance(opened.status, str):  # of a client that could not be closed: its finaliser would wait once more
+            opened.status = "closed"
 
 
 @contextmanager
@@ -333,9 +335,14 @@ def _own(profile: Profile) -> Iterator[Any]:
         with closing_well(_local(profile), profile) as cluster:
             yield cluster
     finally:
-        for child in set(multiprocessing.active_children()) - before:
-            if "Dask Worker" in child.name:
-                child.kill()
+        end_workers(before)
+
+
+def end_workers(but: set[Any]) -> None:
+    """Kill the worker processes of this one that are left, but for some."""
+    for child in set(multiprocessing.active_children()) - but:
+        if "Dask Worker" in child.name:
+            child.kill()
 
 
 START_TRIES = 6
@@ -345,6 +352,7 @@ def _local(profile: Profile) -> Any:
     """A cluster of our own on this machine; begun again when a worker is lost while it starts. Raises ClusterLost."""
     from distributed import LocalCluster
 
+    before = set(multiprocessing.active_children())
     for attempt in range(1, START_TRIES + 1):
         try:
             with warnings.catch_warnings():  # of a port taken since we looked: Dask finds another, we say which
@@ -356,9 +364,11 @@ def _local(profile: Profile) -> Any:
                     host="127.0.0.1",
                     dashboard_address=free_dashboard(profile.dashboard),
                     silence_logs=logging.CRITICAL,
-                    death_timeout=profile.timeouts.connect,  # a worker that is frozen while it starts is given up
+                    death_timeout=profile.timeouts.starting,
                 )
-        except (RuntimeError, TimeoutError) as error:  # somebody, or the lack of memory, killed or froze a worker
+        # Somebody, or the lack of memory, killed or froze a worker; Dask's nanny is not sure of the latter.
+        except (RuntimeError, TimeoutError, AssertionError) as error:
+            end_workers(before)
             if attempt == START_TRIES:
                 hint = "fewer workers (--scheduler local:1) or more memory, then type the same command again"
                 raise ClusterLost(f"the workers do not start: {error}", "local cluster", hint) from error
@@ -390,6 +400,7 @@ def free_dashboard(address: str) -> str:
 def _remote(profile: Profile) -> Any:
     from distributed import Client
     from distributed.security import Security
+    from distributed.versions import VersionMismatchWarning
 
     check_connection(profile)
     where = profile.scheduler
@@ -402,7 +413,9 @@ def _remote(profile: Profile) -> Any:
             raise ProfileError("a tls:// scheduler needs tls_ca, tls_cert and tls_key", where, hint)
     target = {"address": where} if "://" in where else {"scheduler_file": where}
     try:
-        return Client(**target, security=security, timeout=profile.timeouts.connect, set_as_default=False)
+        with warnings.catch_warnings():  # of versions: what matters of them is compared by `_agree`
+            warnings.simplefilter("ignore", VersionMismatchWarning)
+            return Client(**target, security=security, timeout=profile.timeouts.connect, set_as_default=False)
     except (OSError, TimeoutError, ValueError, TypeError) as error:
         raise ClusterLost(f"no scheduler answers at {where}: {error}", where, RESUME) from None
 

@@ -6,6 +6,7 @@ Where a run happens (workers, memory, TLS) is a `Profile` (pipeline/profile.py) 
 from __future__ import annotations
 
 import dataclasses
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -110,6 +111,8 @@ __all__ = [
     "read_toml",
     "read_values",
 ]
+
+PASSWORD = re.compile(r"://[^/\s:@'\"]*:[^/\s'\"]*@")
 
 
 class RunConfig(Section):
@@ -350,12 +353,22 @@ def read_values(path: Path, overrides: tuple[str, ...], text: str | None = None)
     Raises ConfigError.
     """
     text, given = read_toml(path, text)
+    refuse_passwords(text, str(path))
+    refuse_passwords("\n".join(overrides), "--set")
     before, after = split_overrides(given, overrides)
     apply_overrides(given, before)
     values, origins = expand(given, str(path))
     refuse_swept(given, values, origins, after)
     apply_overrides(values, after)
     return text, values, origins
+
+
+def refuse_passwords(text: str, where: str) -> None:
+    """The run folder keeps a config and what was put over it, and shows it. Raises ConfigError."""
+    if found := PASSWORD.search(text):
+        line = text.count("\n", 0, found.start()) + 1
+        hint = "credentials come from the environment or from the usual files of a store, never from a config"
+        raise ConfigError(f"line {line} has a URL with a password in it", where, hint)
 
 
 def dataset_of_text(path: Path, overrides: tuple[str, ...] = ()) -> Path | None:

@@ -7,7 +7,6 @@ as by Ctrl-C. What it has to tell the worker goes to stdout as lines of JSON, ev
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
 import os
 import sys
@@ -16,6 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from pipeline.carried_errors import error_values
 from pipeline.choice import Choice
 from pipeline.commands.running import check_dataset_is_there, run_loaded
 from pipeline.config import load_config
@@ -27,7 +27,6 @@ from pipeline.profile import Profile
 from pipeline.stop_request import Stop
 from pipeline.submission import WORKER_GONE, Order, order_of
 from pipeline.timeouts import Timeouts
-from tasks.errors import LabelgroveError
 from tasks.places import at
 
 LOCK_SECONDS = STALE_SECONDS + 60.0  # the lock of a driver that died on another host is waited for so long
@@ -122,27 +121,6 @@ def _lifeline(stop: Stop) -> None:
     stop.ask(WORKER_GONE)
     time.sleep(STOP_SECONDS)
     os._exit(INTERRUPTED)
-
-
-def error_values(error: LabelgroveError) -> dict[str, str]:
-    """A named error as plain values; `error_of` makes it again elsewhere."""
-    kind = type(error)
-    return {"module": kind.__module__, "kind": kind.__name__, "text": str(error)} | {
-        part: getattr(error, part) for part in ("what", "where", "hint")
-    }
-
-
-def error_of(values: dict[str, str]) -> LabelgroveError:
-    """The error that another process has raised; of ours alone, since a name is looked up in our own modules."""
-    found: Any = None
-    if values["module"].split(".")[0] in ("pipeline", "tasks"):
-        with contextlib.suppress(ImportError):
-            found = getattr(importlib.import_module(values["module"]), values["kind"], None)
-    if not (isinstance(found, type) and issubclass(found, LabelgroveError)):
-        return LabelgroveError(values["text"])
-    error: LabelgroveError = found.__new__(found)
-    LabelgroveError.__init__(error, values["what"], values["where"], values["hint"])
-    return error
 
 
 if __name__ == "__main__":

@@ -153,6 +153,12 @@ def not_seen(files: dict[str, str]) -> dict[str, str]:
     return wrong
 
 
+def state_of_key(key: str, dask_scheduler: Any = None) -> str:
+    """Run on the scheduler: the state of a task, "" when it knows none of that key."""
+    found = dask_scheduler.tasks.get(key)
+    return "" if found is None else str(found.state)
+
+
 def topic_of(token: str) -> str:
     """Where the scheduler keeps what the task of a submission tells."""
     return f"labelgrove-driver-{token}"

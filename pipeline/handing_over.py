@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pipeline.carried_errors import error_of
 from pipeline.cluster import ClusterWatch, ask_scheduler
-from pipeline.driver import error_of
-from pipeline.driver_task import Ended, drive, not_seen, topic_of
+from pipeline.driver_task import Ended, drive, not_seen, state_of_key, topic_of
 from pipeline.errors import ClusterLost, RunLocked
 from pipeline.lock import holder
 from pipeline.profile import ProfileError
@@ -69,7 +69,7 @@ class Asked:
 
     def scheduler(self, fn: Callable[..., Any], *values: Any) -> Any:
         """fn(*values, dask_scheduler=...) on the scheduler."""
-        return self._in_time(self.client._run_on_scheduler, fn, *values, callback_timeout=self.timeouts.answer)
+        return self._in_time(self.client._run_on_scheduler, fn, *values, callback_timeout=self.timeouts.scheduler_silent)
 
     def workers(self, fn: Callable[..., Any], *values: Any) -> dict[str, Any]:
         """Address -> fn(*values) on every worker, or the exception."""
@@ -132,12 +132,6 @@ def _wait_for_key(asked: Asked, key: str, folder: RunFolder) -> None:
         if holder(folder.path) or time.monotonic() >= until:
             raise _locked(folder)
         time.sleep(POLL_SECONDS)
-
-
-def state_of_key(key: str, dask_scheduler: Any = None) -> str:
-    """Run on the scheduler: the state of a task, "" when it knows none of that key."""
-    found = dask_scheduler.tasks.get(key)
-    return "" if found is None else str(found.state)
 
 
 def _locked(folder: RunFolder) -> RunLocked:

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import traceback
 
-from tasks.errors import LabelgroveError, ResourceError, UsageError
+from tasks.errors import LabelgroveError, ResourceError, UsageError, without_secrets
 
 DEBUG = "LABELGROVE_DEBUG"  # set it to see tracebacks
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -79,8 +79,9 @@ def report_error(error: LabelgroveError) -> int:
 
 
 def say(text: str) -> None:
-    """Text to stderr without control characters, whatever names are in it and whatever stderr can encode."""
-    clean = "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
+    """Text to stderr without control characters and secrets, whatever names are in it and stderr can encode."""
+    shown = without_secrets(text)
+    clean = "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in shown)
     encoding = sys.stderr.encoding or "utf-8"
     sys.stderr.write(clean.encode(encoding, "replace").decode(encoding) + "\n")
 
@@ -90,5 +91,7 @@ def usage_code(error: Exception) -> int:
     show = getattr(error, "show", None)
     if show is None:
         return 0
+    if isinstance(said := getattr(error, "message", None), str):
+        error.message = without_secrets(said)  # type: ignore[attr-defined]
     show()
     return int(getattr(error, "exit_code", 2))

@@ -77,11 +77,15 @@ def locked(folder: Path, lost: Callable[[str], None] = unheard) -> Iterator[str]
                 place.rmdir()
 
 
+_FAR: dict[str, RemoteLock] = {}  # those that this process holds, by their folder
+
+
 @contextmanager
 def _locked_far(folder: Path, lost: Callable[[str], None]) -> Iterator[str]:
     """The same in an object store. Raises RunLocked also at the end, when another has taken the lock meanwhile."""
     lock = RemoteLock(folder / "lock.json", _mine, partial(_abandoned, where=str(folder)))
     message = lock.take()
+    _FAR[str(folder)] = lock
     stop = threading.Event()
     beat = threading.Thread(target=lock.beat, args=(stop, HEARTBEAT_SECONDS, lost), name="run-lock", daemon=True)
     beat.start()
@@ -94,6 +98,7 @@ def _locked_far(folder: Path, lost: Callable[[str], None]) -> Iterator[str]:
     finally:
         stop.set()
         beat.join()
+        _FAR.pop(str(folder), None)
         if not lock.lost:
             forget_log(folder / "events.jsonl")
         lock.release()
@@ -106,9 +111,14 @@ def _taken_over(folder: Path) -> RunLocked:
 def refuse_lost(folder: Path) -> None:
     """Asked by the holder before it writes what counts: a process that was asleep for long may have lost the folder.
 
-    Raises RunLocked then. Of a folder at a URL the lock's own thread notices.
+    Raises RunLocked then.
     """
-    if not is_remote(folder) and not is_mine(folder / "lock.json"):
+    if is_remote(folder):
+        held = _FAR.get(str(folder))
+        if held is not None and not held.still_mine():
+            raise _taken_over(folder)
+        return
+    if not is_mine(folder / "lock.json"):
         raise _taken_over(folder)
 
 

@@ -93,10 +93,14 @@ def _keep(
             callback_timeout=MADE_SECONDS,
         )
         if len(page) <= MOST_BYTES:
-            stamp = time.strftime("%Y%m%d-%H%M%SZ", time.gmtime(began))
-            write_text(folder / FOLDER / f"{stamp}.html", OUTSIDE_ICON.sub("", page))
+            write_text(folder / FOLDER / f"{stamp(began)}.html", OUTSIDE_ICON.sub("", page))
             for old in reports(folder)[:-KEPT]:
                 old.unlink()
+
+
+def stamp(seconds: float) -> str:
+    """20261129-143000Z: a name that sorts."""
+    return time.strftime("%Y%m%d-%H%M%SZ", time.gmtime(seconds))
 
 
 def reports(folder: RunFolder) -> list[Any]:

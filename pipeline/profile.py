@@ -130,7 +130,7 @@ def load_profile(file: str | None, **given: Any) -> Profile:
             values["timeouts"] = timeouts_of(values["timeouts"], file)
         for key, value in values.items():
             if key not in known or not isinstance(value, known[key]):
-                raise ProfileError(f"{key} = {value!r} is not a setting", file, f"known settings: {', '.join(known)}")
+                raise ProfileError(f"{key} is not a setting, or not of its type", file, f"settings: {', '.join(known)}")
         beside = {key: str(Path(file).parent / values[key]) for key in TLS if values.get(key)}
         profile = replace(profile, **values | beside)
     profile = replace(profile, **{key: value for key, value in given.items() if value is not None})

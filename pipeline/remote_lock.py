@@ -59,9 +59,14 @@ class RemoteLock:
                     return
                 self.path.write_bytes(self._text())
 
+    def still_mine(self) -> bool:
+        """Whether nobody has taken it over, as the store says now."""
+        self.lost = self.lost or not self._is_mine()
+        return not self.lost
+
     def release(self) -> None:
         """Remove the lock, if it is still one's own."""
-        if not self.lost and self._is_mine():
+        if self.still_mine():
             self.path.unlink(missing_ok=True)
 
     def _put_new(self) -> bool:

@@ -11,6 +11,8 @@ from pipeline.performance import damaged_reports
 from pipeline.store import DONE, EVENTS, MANIFEST, Done, RunFolder, RunFormat, bytes_digest, file_digest, read_manifest
 from pipeline.task_table import TASKS, receipts_hold
 from tasks.errors import ArtefactError
+from tasks.places import is_remote
+from tasks.versions import version_of
 
 FORGOTTEN = "type the same `labelgrove run` again: it is of an attempt that is over, and removed"
 AGAIN = "type the same `labelgrove run` again: it is made anew"
@@ -50,16 +52,36 @@ def _step_problems(folder: RunFolder, name: str, step: dict[str, Any]) -> Iterat
         place = folder.step_folder(name, step["fingerprint"]) / DONE
         yield ArtefactError(f"step {name} is not what the manifest says", str(place), AGAIN)
         return
-    yield from folder.damage(done)
-    for changed, why in published_damage(folder.path, done):
+    yield from folder.damage(done, again=True)
+    for changed, why in published_damage(folder.path, done, again=True):
         yield ArtefactError(f"{changed} {why}", str(folder / changed), AGAIN)
 
 
-def published_damage(run_folder: Path, done: Done) -> Iterator[tuple[str, str]]:
-    """Files that a step has written outside its own folder (report, models, predictions) and that do not hold; why."""
+def published_damage(run_folder: Path, done: Done, again: bool = False) -> Iterator[tuple[str, str]]:
+    """Files that a step has written outside its own folder (report, models, predictions) and that do not hold; why.
+
+    again  read also objects of which the store tells the version that they were written in
+    """
+    if is_remote(run_folder):
+        yield from _published_objects(run_folder, done, again)
+        return
     for name, (size, digest) in done.measured.get("published", {}).items():
         path = run_folder / name
         if not path.is_file():
             yield name, "is missing"
         elif path.stat().st_size != size or file_digest(path) != digest:
             yield name, "was changed"
+
+
+def _published_objects(run_folder: Path, done: Done, again: bool) -> Iterator[tuple[str, str]]:
+    """The same in an object store."""
+    told: dict[str, str] = done.measured.get("published_told", {})
+    for name, (size, digest) in done.measured.get("published", {}).items():
+        path = run_folder / name
+        try:
+            now = version_of(str(path))
+            known = not again and told.get(name) == now
+            if not known and (path.stat().st_size != size or file_digest(path, size) != digest):
+                yield name, "was changed"
+        except FileNotFoundError:
+            yield name, "is missing"

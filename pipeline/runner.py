@@ -52,7 +52,8 @@ from pipeline.telling import IO_RETRIES, NOBODY, Audience, telling
 from tasks.calls import Receipt
 from tasks.errors import ResourceError
 from tasks.files import disk_room
-from tasks.places import is_remote
+from tasks.places import is_remote, refuse_per_process, told_below
+from tasks.versions import one_look
 from tasks.worker import WorkerSettings, configure_worker, versions
 
 
@@ -102,6 +103,8 @@ def run_config(
     """
     view, started, stop = view or View(), time.perf_counter(), stop or Stop()
     folder = run_folder_of(config, runs, choice)  # refuses what cannot be run before anything is locked or written
+    if not profile.is_serial:
+        refuse_per_process(config.dataset_path, folder.path)
     with locked(folder.path, stop.ask) as message, stoppable(folder, stop):
         if message:
             view.say(message)
@@ -252,7 +255,8 @@ def _run_step(plan: Plan, step: PlannedStep, pool: Any, done: dict[str, Done], a
     folders = {name: folder.step_folder(name, found.fingerprint) for name, found in inputs.items()}
     work = Work(place, pool, plan.dataset, plan.config.run.seed, inputs, folders, event, audience.latest)
     try:
-        made = stage.run(work)
+        with one_look():
+            made = stage.run(work)
     finally:
         receipts: list[Receipt] = pool.receipts[first:]
         with contextlib.suppress(OSError, ResourceError, RunLocked):
@@ -269,6 +273,7 @@ def _run_step(plan: Plan, step: PlannedStep, pool: Any, done: dict[str, Done], a
         files=folder.describe_files(step.name, step.fingerprint),
         results=plain(made.results),
         measured=plain({**summed(receipts), "seconds": time.perf_counter() - started, **made.measured}),
+        told=told_below(place),
     )
     refuse_lost(folder.path)
     folder.finish(finished)

@@ -21,6 +21,7 @@ import psutil
 from pipeline.lock import holder
 from pipeline.store import RunFolder, RunFormat, plain, read_json, write_json
 from pipeline.submission import read_submission
+from tasks.urls import StoreUnreachable
 
 STOP = "stop.json"
 POLL_SECONDS = 1.0
@@ -120,7 +121,7 @@ def read_request(folder: RunFolder) -> dict[str, Any]:
     """The request that lies in the folder, {} when there is none or it cannot be read."""
     try:
         found = read_json(folder / STOP)
-    except (OSError, RunFormat):
+    except (OSError, RunFormat, StoreUnreachable):
         return {}
     return found if isinstance(found, dict) else {}
 

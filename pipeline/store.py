@@ -13,9 +13,9 @@ import math
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -23,7 +23,8 @@ from pipeline.event_log import bytes_of, log_at
 from tasks.digest import digest_text
 from tasks.errors import ArtefactError
 from tasks.files import beside, disk_room, sync_path
-from tasks.places import is_remote, remove_folder, sizes_below, write_whole
+from tasks.places import is_remote, remove_folder, sizes_below, told_below, write_whole
+from tasks.versions import told_of
 
 FORMAT, VERSION = "labelgrove.run", 1
 DONE, MANIFEST = "DONE.json", "manifest.json"
@@ -31,6 +32,7 @@ PROGRESS = "progress"  # of a step: what an interrupted attempt continues from, 
 SOLVED = "solved"  # of a run: what its steps share while they work, gone when all are finished
 EVENTS = "events.jsonl"
 READERS = 8  # objects of a store that are read at the same time
+TOLD = "told"  # of DONE.json, in object stores alone
 SEAL = "seal"  # of a JSON file that carries the digest of its own content
 MAX_JSON_BYTES = 256 << 20
 STEP_AGAIN = "the step that wrote it will be made again"
@@ -55,6 +57,7 @@ class Done:
     files    path within the step folder -> [bytes, digest of the file]
     results  plain values the step hands to later steps and to the report, part of the content
     measured seconds, bytes, rows/s: differ from run to run
+    told     in an object store: path -> version of the object as the store tells it
     """
 
     step: str
@@ -67,6 +70,7 @@ class Done:
     files: dict[str, list[Any]]
     results: dict[str, Any]
     measured: dict[str, Any]
+    told: dict[str, str] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
@@ -170,11 +174,11 @@ def bytes_digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def file_digest(path: Path) -> str:
-    """BLAKE2b-128 of a file's bytes."""
+def file_digest(path: Path, size: int | None = None) -> str:
+    """BLAKE2b-128 of a file's bytes; of an object `size` saves asking for it."""
     state = hashlib.blake2b(digest_size=16)
     if is_remote(path):
-        for piece in path.pieces():
+        for piece in path.pieces(size):
             state.update(piece)
         return state.hexdigest()
     with open(path, "rb") as file:
@@ -183,13 +187,20 @@ def file_digest(path: Path) -> str:
     return state.hexdigest()
 
 
-def digests_of(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """Digest of each of some files of a folder; those of a store are read side by side."""
+def described(path: Path) -> tuple[int, str, str]:
+    """Bytes and digest of a file, and in an object store its version as the store tells it."""
+    if not is_remote(path):
+        return path.stat().st_size, file_digest(path), ""
+    info = path.info_of()
+    return int(info["size"]), file_digest(path, int(info["size"])), told_of(info)
+
+
+def digests_of(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
+    """Digest of each of some files of a folder, of which the sizes are known; a store's are read side by side."""
     if not is_remote(folder):
-        return {name: file_digest(folder / name) for name in names}
+        return {name: file_digest(folder / name) for name in sizes}
     with ThreadPoolExecutor(READERS) as threads:
-        wanted = list(names)
-        return dict(zip(wanted, threads.map(lambda name: file_digest(folder / name), wanted), strict=True))
+        return dict(zip(sizes, threads.map(lambda name: file_digest(folder / name, sizes[name]), sizes), strict=True))
 
 
 def files_below(folder: Path) -> Iterator[str]:
@@ -239,7 +250,7 @@ class RunFolder:
         """What the finished step says, None when it is not finished (or its DONE.json cannot be read)."""
         try:
             values = read_sealed(self.step_folder(step, fingerprint) / DONE)
-            found = Done(**{name: values[name] for name in Done.__dataclass_fields__})
+            found = Done(**{name: values[name] for name in Done.__dataclass_fields__ if name in values or name != TOLD})
         except (FileNotFoundError, NotADirectoryError, RunFormat, KeyError, TypeError):
             return None
         return found if found.fingerprint == fingerprint and found.step == step else None
@@ -248,7 +259,7 @@ class RunFolder:
         """Write DONE.json: from here on the step counts as made."""
         folder = self.step_folder(done.step, done.fingerprint)
         remove_folder(folder / PROGRESS)
-        values = {name: getattr(done, name) for name in Done.__dataclass_fields__}
+        values = {name: getattr(done, name) for name in Done.__dataclass_fields__ if name != TOLD or done.told}
         write_sealed(folder / DONE, {"format": "labelgrove.step", "version": VERSION, **values})
 
     def describe_files(self, step: str, fingerprint: str) -> dict[str, list[Any]]:
@@ -256,14 +267,20 @@ class RunFolder:
         sizes = {name: size for name, size in sizes_below(folder).items() if _is_content(PurePosixPath(name))}
         return {name: [sizes[name], digest] for name, digest in digests_of(folder, sizes).items()}
 
-    def damage(self, done: Done, read: str = "") -> list[StepDamaged]:
+    def damage(self, done: Done, read: str = "", again: bool = False) -> list[StepDamaged]:
         """What is wrong with a finished step's files: presence and size of all, content of those that are read.
 
-        read  how the names of these begin; "" for all
+        read   how the names of these begin; "" for all
+        again  read also objects of which the store tells the version that they were written in
         """
         folder = self.step_folder(done.step, done.fingerprint)
         found, there = [], sizes_below(folder)
-        whole = [name for name, (size, _) in done.files.items() if there.get(name) == size and name.startswith(read)]
+        told = {} if again or not done.told else told_below(folder)
+        whole = {
+            name: size
+            for name, (size, _) in done.files.items()
+            if there.get(name) == size and name.startswith(read) and (name not in told or told[name] != done.told[name])
+        }
         digests = digests_of(folder, whole)
         for name, (size, digest) in done.files.items():
             path = folder / name

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 class Timeouts:
     """Seconds; `[timeouts]` of a profile changes them, by these names. They never change what is computed.
 
-    connect           until a scheduler answers at all, and until workers of our own have started
+    connect           until a scheduler answers at all, and until a connection is made or closed
+    starting          until a worker of our own has started; a frozen one never has
     answer            one question to the scheduler; a frozen one never answers
     poll              between two questions
     scheduler_silent  a scheduler that does not answer is given this long
@@ -21,6 +22,7 @@ class Timeouts:
     """
 
     connect: float = 30.0
+    starting: float = 120.0
     answer: float = 10.0
     poll: float = 2.0
     scheduler_silent: float = 30.0

@@ -20,7 +20,7 @@ from tasks.files import disk_room
 from tasks.fit.checkpoint import keep, load_kept
 from tasks.fit.targets import SplitTargets
 from tasks.io import Block, read_rows
-from tasks.places import read_array
+from tasks.places import read_array, remove_files
 from tasks.rows.base import Array
 from tasks.trace.blocks import (
     Arrays,
@@ -54,8 +54,7 @@ class AnswerLog:
 
     def forget(self) -> None:
         """The search is over: its answers are of no use any more."""
-        for path in self.folder.glob("*.npz"):
-            path.unlink()
+        remove_files(self.folder, "*.npz")
 
     def ask(self, question: str, answer: Callable[[], Arrays]) -> Arrays:
         """What was answered to this question at this place, or `answer()`, which is kept while there is room."""

@@ -7,7 +7,17 @@ worker.
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar
+
+# A scheme and what may follow it: a path that was made of a URL has one slash.
+WAY_IN = re.compile(r"((?<![\w.+-])[A-Za-z][A-Za-z0-9.+-]*:/{1,2})\S*@")
+QUERY = re.compile(r"((?<![\w.+-])[A-Za-z][A-Za-z0-9.+-]*:/{1,2}[^\s?]*)\?[^\s\])]+")
+
+
+def without_secrets(text: str) -> str:
+    """Text as it may be shown: URLs in it without user, password and query, whatever somebody has typed."""
+    return QUERY.sub(r"\1", WAY_IN.sub(r"\1", text))
 
 
 class LabelgroveError(Exception):
@@ -26,7 +36,7 @@ class LabelgroveError(Exception):
     def __str__(self) -> str:
         place = f" [{self.where}]" if self.where else ""
         advice = f"\n  what to do: {self.hint}" if self.hint else ""
-        return f"{self.code}: {self.what}{place}{advice}"
+        return without_secrets(f"{self.code}: {self.what}{place}{advice}")
 
 
 class UsageError(LabelgroveError):

@@ -22,8 +22,8 @@ import numpy as np
 from tasks.files import beside, disk_room, swap_in
 from tasks.rows.base import Array
 from tasks.spool import SPOOL
-from tasks.urls import check_url, is_url
-from tasks.versions import forget
+from tasks.urls import PER_PROCESS, UrlRefused, check_url, is_url
+from tasks.versions import forget, told_of
 
 
 def at(where: str | os.PathLike[str]) -> Path:
@@ -44,6 +44,14 @@ def _place_of(checked: str) -> Path:
 def is_remote(path: object) -> TypeGuard[Any]:
     """Whether a place, or the text of one, is at a URL."""
     return is_url(path) if isinstance(path, str) else hasattr(path, "files_below")
+
+
+def refuse_per_process(*paths: Path) -> None:
+    """Raises UrlRefused for places that other processes do not see."""
+    for path in paths:
+        if is_remote(path) and path.protocol in PER_PROCESS:
+            hint = "--scheduler serial, or a store that workers see"
+            raise UrlRefused(f"{path.protocol}:// is of one process alone", str(path), hint)
 
 
 # ---- writing -----------------------------------------------------------------------------------------------------
@@ -166,6 +174,21 @@ def remove_folder(folder: Path) -> None:
         folder.remove_below()
     else:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_files(folder: Path, pattern: str) -> None:
+    """Remove the files right in a folder that a pattern names."""
+    found = list(folder.glob(pattern))
+    if is_remote(folder):
+        folder.remove_all(found)
+        return
+    for path in found:
+        path.unlink()
+
+
+def told_below(folder: Path) -> dict[str, str]:
+    """Versions of the objects below a place as its store tells them, by relative name; nothing of a disk's files."""
+    return {name: told_of(info) for name, info in folder.files_below().items()} if is_remote(folder) else {}
 
 
 def sizes_below(folder: Path) -> dict[str, int]:

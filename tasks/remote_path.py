@@ -19,7 +19,6 @@ from upath.extensions import ProxyUPath
 from tasks.urls import UrlRefused, named, package_missing, shown
 
 CONNECT_SECONDS, READ_SECONDS, ATTEMPTS = 5, 60, 4  # of one request to S3; pauses between attempts grow
-PER_PROCESS = ("memory",)  # protocols whose content other processes do not see
 
 
 def options_of(protocol: str) -> dict[str, Any]:
@@ -31,6 +30,7 @@ def options_of(protocol: str) -> dict[str, Any]:
     own = fsspec.config.conf.get(protocol, {})
     if protocol in ("s3", "s3a") and "config_kwargs" not in own:
         retries = {"max_attempts": ATTEMPTS, "mode": "standard"}
+        options["max_concurrency"] = 1  # an object is one request; with more, its size is asked first
         options["config_kwargs"] = {
             "retries": retries,
             "connect_timeout": CONNECT_SECONDS,
@@ -92,9 +92,12 @@ class RemotePath(ProxyUPath):
         data = self.read_bytes()
         return io.BytesIO(data) if mode == "rb" else io.StringIO(data.decode(options.get("encoding") or "utf-8"))
 
-    def pieces(self, size: int = 1 << 24) -> Iterator[bytes]:
-        """The object from first to last, in bounded pieces."""
-        total, start = int(self.info_of()["size"]), 0
+    def pieces(self, total: int | None = None, size: int = 1 << 24) -> Iterator[bytes]:
+        """The object from first to last, in bounded pieces; `total`: its bytes, where they are known."""
+        total, start = int(self.info_of()["size"]) if total is None else total, 0
+        if 0 < total <= size:
+            yield self.read_bytes()
+            return
         while start < total:
             with named(self):
                 piece: bytes = self.fs.cat_file(self.key, start=start, end=min(start + size, total))
@@ -197,14 +200,13 @@ class RemotePath(ProxyUPath):
         """Object stores have no folders: nothing to do."""
 
     def unlink(self, missing_ok: bool = False) -> None:
-        if not missing_ok:
-            self.info_of()
-        with named(self):
-            try:
+        """Remove the object; object stores do not tell whether there was one."""
+        try:
+            with named(self):
                 self.fs.rm_file(self.key)
-            except FileNotFoundError:
-                if not missing_ok:
-                    raise
+        except FileNotFoundError:
+            if not missing_ok:
+                raise
 
     def rmdir(self, recursive: bool = False) -> None:
         """Folders end with their last object."""
@@ -215,6 +217,12 @@ class RemotePath(ProxyUPath):
             keys = list(self.fs.find(self.key))
             if keys:
                 self.fs.rm(keys)
+
+    def remove_all(self, paths: list[RemotePath]) -> None:
+        """Remove objects of this store, many by one request where it can."""
+        if paths:
+            with named(self):
+                self.fs.rm([path.key for path in paths])
 
     def rename(self, target: Any, **_: Any) -> Any:
         raise io.UnsupportedOperation(f"object stores cannot rename {self} to {target}")

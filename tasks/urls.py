@@ -16,7 +16,12 @@ from pathlib import Path
 from tasks.errors import LabelgroveError, UsageError
 
 URL = r"(?:[A-Za-z][A-Za-z0-9+.-]*::)*[A-Za-z][A-Za-z0-9+.-]*://"
+CLIENTS = (  # packages whose errors are a store's; those of the system come as OSError
+    *("botocore", "aiobotocore", "aiohttp", "s3fs", "fsspec", "gcsfs", "google", "adlfs", "azure", "asyncio"),
+    *("paramiko", "smbprotocol", "urllib3", "requests", "pyarrow.fs"),
+)
 LOCAL = ("file", "local")
+PER_PROCESS = ("memory",)  # protocols whose content other processes do not see
 ONLY_READ = ("http", "https", "data", "zip", "tar", "github", "git", "jupyter", "libarchive", "reference")
 WAYS_IN = "credentials come from the environment (AWS_ACCESS_KEY_ID ...) or from the usual files, never from a URL"
 EXTRAS = {
@@ -135,22 +140,19 @@ def named(url: object) -> Iterator[None]:
 
 
 def _is_local(error: Exception) -> bool:
-    """Whether an error is of a local file, or none of a store's at all."""
+    """Whether an error is of a local file, or of what was read rather than of the store."""
     if isinstance(error, OSError):
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return True
         return isinstance(error.filename, str | bytes | Path) and os.path.isabs(error.filename)
-    module = type(error).__module__.split(".")[0]
-    return module in ("builtins", "zarr", "numcodecs", "numpy", "pyarrow", "tasks") and not isinstance(
-        error, TimeoutError
-    )
+    return type(error).__module__.split(".")[0] not in CLIENTS
 
 
 def _named(error: Exception, said: str) -> LabelgroveError:
     kind = type(error).__name__
     if isinstance(error, PermissionError) or "Credentials" in kind or "Token" in kind or "Profile" in kind:
         return StoreRefused(f"the store does not let us in ({kind})", said, f"check what lets you in: {WAYS_IN}")
-    if kind in ("ParamValidationError", "InvalidBucketName"):
+    if kind == "ParamValidationError" or (isinstance(error, OSError) and "bucket is not valid" in str(error)):
         return UrlRefused("the store knows no such name", said, "check the bucket's name")
     status = getattr(error, "errno", None) or getattr(error, "status", None)
     what = f"the store does not answer as it should ({kind}{f' {status}' if status else ''})"

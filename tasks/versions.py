@@ -8,24 +8,31 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from tasks.urls import is_url
 
-TOLD = ("ETag", "etag", "generation", "LastModified", "last_modified", "mtime", "created", "size")
+CONTENT = ("ETag", "etag", "md5Hash")  # of what stores tell of an object, what is of its content
+TIMES = ("generation", "LastModified", "last_modified", "mtime", "updated", "created")
 _seen = threading.local()
 
 
 @contextmanager
 def one_look() -> Iterator[None]:
-    """Within the block (a task, in its thread) the version of each URL is asked once."""
-    before = getattr(_seen, "versions", None)
+    """Within the block (a task or a step, in its thread) the version of each URL is asked once.
+
+    A block within another goes on with what that one has seen: both are in one process, which forgets what it writes.
+    """
+    if getattr(_seen, "versions", None) is not None:
+        yield
+        return
     _seen.versions = {}
     try:
         yield
     finally:
-        _seen.versions = before
+        _seen.versions = None
 
 
 def version_of(path: str) -> Hashable:
@@ -39,10 +46,16 @@ def version_of(path: str) -> Hashable:
     from tasks.places import at
 
     info = at(path).info_of()  # type: ignore[attr-defined]
-    found = (*(str(info[name]) for name in TOLD if info.get(name) is not None),)
+    found = told_of(info)
     if seen is not None:
         seen[path] = found
     return found
+
+
+def told_of(info: Mapping[str, Any]) -> str:
+    """The version of an object by what its store tells: of its content where it tells that, else when it was put."""
+    told = next((info[name] for name in (*CONTENT, *TIMES) if info.get(name) is not None), "")
+    return f"{str(told).strip(chr(34))} {info.get('size')}"
 
 
 def forget(path: str) -> None:

@@ -15,10 +15,11 @@ TASKS = sorted((ROOT / "tasks").rglob("*.py"))
 PIPELINE = sorted((ROOT / "pipeline").rglob("*.py"))
 CLUSTER = {"dask", "distributed"}
 # The pool submits, the cluster connects; what workers must agree on is checked by plugins of Dask.
-MAY_USE_CLUSTER = {"pipeline/pool.py", "pipeline/cluster.py", "pipeline/agreement.py"}
+WITHIN_THE_SCHEDULER = {f"pipeline/dashboard/{name}.py" for name in ("__init__", "page", "plugin")}  # a preload of it
+MAY_USE_CLUSTER = {"pipeline/pool.py", "pipeline/cluster.py", "pipeline/agreement.py", *WITHIN_THE_SCHEDULER}
 STORES = {"zarr", "numcodecs"}
 MAY_USE_STORES = {"tasks/zarr_nodes.py", "pipeline/ingest/zarr_folder.py"}
-HEAVY = {"dask", "distributed", "fsspec", "h5py", "matplotlib", "numba", "pyarrow", "scipy", "sklearn", "zarr"}
+HEAVY = {"bokeh", "dask", "distributed", "fsspec", "h5py", "matplotlib", "numba", "pyarrow", "scipy", "sklearn", "zarr"}
 
 
 def short(path: Path) -> str:

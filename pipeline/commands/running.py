@@ -15,6 +15,7 @@ from pipeline.dataset import Dataset
 from pipeline.histograms import readers_of, refuse_negative
 from pipeline.lock import locked
 from pipeline.notes import learner_notes, needed_note, note_line
+from pipeline.performance import reports
 from pipeline.plan import IDLE_WORKER_BYTES, MemoryPlan, Plan, facts_of, human_bytes, make_plan, memory_plan
 from pipeline.preset import PRESETS, write_preset
 from pipeline.profile import Profile, load_profile
@@ -331,9 +332,10 @@ def _try(errors: list[LabelgroveError], work: Callable[[], Any]) -> Any:
 
 
 def clean(config: Path, *, runs: Path | None = None, overrides: Sequence[str] = (), really: bool = False) -> list[Path]:
-    """Remove step folders that the config does not need and published models that it does not have, or list them."""
+    """Remove step folders that the config does not need, published models that it does not have and performance reports
+    but the newest, or list them."""
     made = make_plan(load(config, overrides), runs)
-    stale = [*made.folder.stale_steps(made.wanted()), *_published_stale(made)]
+    stale = [*made.folder.stale_steps(made.wanted()), *_published_stale(made), *reports(made.folder)[:-1]]
     for path in stale:
         sys.stdout.write(f"{path}\n")
     if really and stale:
@@ -341,7 +343,7 @@ def clean(config: Path, *, runs: Path | None = None, overrides: Sequence[str] = 
             for path in stale:
                 made.folder.discard_path(path)
     what = "removed" if really else "not needed; --yes removes them"
-    sys.stderr.write(f"{len(stale)} step(s) and published model(s) {what}\n")
+    sys.stderr.write(f"{len(stale)} step(s), published model(s) and performance report(s) {what}\n")
     return stale
 
 

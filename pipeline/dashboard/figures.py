@@ -13,7 +13,7 @@ from bokeh.plotting import figure
 from pipeline.dashboard.board import Board
 from pipeline.dashboard.series import Series
 from pipeline.dashboard.state import RunState
-from pipeline.report.numbers import percent, size
+from pipeline.report.numbers import size
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 DASHES = ("solid", "dashed", "dotted", "dotdash")
@@ -79,6 +79,8 @@ class Lines:
             dots = self.made.scatter("x", "y", source=source, color=colour, size=5)
             self.items.append(LegendItem(label="", renderers=[line, dots], visible=False))
         above(self.made, self.items)
+        self.made.xaxis.ticker.min_interval = 1
+        self.made.xaxis.minor_tick_line_color = self.made.yaxis.minor_tick_line_color = None
         self.made.add_tools(HoverTool(tooltips=[("", "@said"), (self.y[0], "@y{0.0000}"), (self.x[0], "@x")]))
 
     def show(self, kept: Mapping[str, Series]) -> None:
@@ -199,10 +201,8 @@ def memory_words(board: Board, run: RunState | None) -> str:
     if not board.workers:
         return "Memory: there is no worker"
     most = max(worker.peak for worker in board.workers.values())
-    said = f"Memory of {len(board.workers)} workers: most seen {size(most)}"
-    if run is not None and run.planned:
-        said += f", {percent(most / run.planned)} of the plan's {size(run.planned)}"
-    return said
+    said = f"Memory: most seen {size(most)}"
+    return f"{said} of {size(run.planned)} planned" if run is not None and run.planned else said
 
 
 def _unique(names: Sequence[str]) -> list[str]:

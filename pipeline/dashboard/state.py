@@ -149,6 +149,7 @@ class RunState:
     limit: int = 0
     steps: dict[str, StepState] = field(default_factory=dict)
     current: str = ""
+    before: Call = field(default_factory=Call)  # what is looked at before the first step
     iterations: dict[str, Series] = field(default_factory=dict)
     rounds: dict[str, Series] = field(default_factory=dict)
     pairs: dict[str, Series] = field(default_factory=dict)
@@ -245,12 +246,15 @@ def _done(run: RunState, event: Mapping[str, Any], now: float) -> None:
 
 def _progress(run: RunState, event: Mapping[str, Any], now: float) -> None:
     step = run.step(text(event.get("step")))
+    done, total = (count(event.get(key)) for key in ("done", "total"))
+    call = Call(text(event.get("call")), done, total, number(event.get("rate")), number(event.get("eta")))
+    if step is None:
+        run.before = call
     if step is None or step.state in (DONE, REUSED):
         return
     if step.state == TO_DO:
         step.state, step.started, run.current = RUNNING, now, step.name
-    done, total = (count(event.get(key)) for key in ("done", "total"))
-    step.call = Call(text(event.get("call")), done, total, number(event.get("rate")), number(event.get("eta")))
+    step.call = call
     step.tasks, step.expected, step.rows = (count(event.get(key)) for key in ("tasks", "expected", "rows"))
     if step.part_name == "round" and step.parts_began is None:
         step.parts_began = now

@@ -34,7 +34,8 @@ td.n, th.n { text-align: right; }
 h2 { font-size: 15px; margin: 0 0 6px 0; }
 .scroll { overflow-x: auto; }
 .muted { color: #595959; }
-.bar { position: relative; width: 150px; height: 16px; background: #e9ecef; border-radius: 2px; overflow: hidden; }
+.bar { position: relative; min-width: 110px; max-width: 340px; }
+.bar { height: 16px; background: #e9ecef; border-radius: 2px; overflow: hidden; }
 .bar i { position: absolute; left: 0; top: 0; bottom: 0; background: #56B4E9; }
 .bar b { position: absolute; left: 6px; font-weight: normal; font-size: 12px; line-height: 16px; color: #111; }
 .bar.done i { background: #b9d8c9; }
@@ -94,6 +95,9 @@ def head(run: RunState, now: float) -> str:
     ]
     if run.live and run.current:
         parts.append(f'<span class="big">now {escape(run.current)}</span>')
+    elif run.live and run.before.name:
+        seen = f"{run.before.done:,} of {run.before.total:,}"
+        parts.append(f'<span class="big">first {escape(run.before.name)}, {seen}</span>')
     error = f'<div class="error">{escape(run.error)}</div>' if run.error else ""
     return f'<div>{"".join(parts)}</div><div class="folder">{escape(run.folder)}</div>{error}'
 

@@ -35,7 +35,7 @@ from pipeline.stages.predict import (
     predictions_bytes,
 )
 from pipeline.stages.train import MEGABYTE, MODEL, TRAIN_SECONDS, saved_bytes, train_step
-from pipeline.store import Done, file_digest, write_json
+from pipeline.store import Done, described, write_json
 from tasks.digest import combine
 from tasks.files import beside, disk_room, sync_path
 from tasks.models.folder import publish_model
@@ -125,11 +125,11 @@ class PublishStage(Stage):
             published += sorted((run_folder / "models" / learner.name).iterdir())
             if self.tested:
                 published.append(run_folder / "predictions" / f"{learner.name}.parquet")
-        files = {
-            path.relative_to(run_folder).as_posix(): [path.stat().st_size, file_digest(path)]
-            for path in map(at, published)
-        }
-        return Made(combine([*digests, repr(deterministic(summary.models))]), {}, {"published": files})
+        told = {path.relative_to(run_folder).as_posix(): described(path) for path in map(at, published)}
+        measured: dict[str, Any] = {"published": {name: [size, digest] for name, (size, digest, _) in told.items()}}
+        if is_remote(run_folder):
+            measured["published_told"] = {name: version for name, (*_, version) in told.items()}
+        return Made(combine([*digests, repr(deterministic(summary.models))]), {}, measured)
 
     def _made_from(self, work: Work) -> dict[str, Any]:
         """What tells these results from those of another config."""

@@ -1,4 +1,4 @@
-"""The commands of docker-compose.yml as plain processes: a scheduler, two workers, their health checks, a driver, TLS."""
+"""The commands of docker-compose.yml as plain processes over TLS: scheduler, workers, health checks, drivers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pipeline.cluster import DASK_CONFIG
 from pipeline.commands.certificates import certificates
 from tests.deploy.compose import ROOT, WRITTEN, services
 from tests.systems.conftest import make_dataset
-from tests.systems.digests import digests
+from tests.systems.digests import digests_of
 from tests.systems.harness import WAIT, command, environment, labelgrove, wait_until
 
 WORKERS = 2
@@ -160,14 +160,19 @@ def test_the_page_of_our_own_is_there(running: Running, client: distributed.Clie
 def test_strangers_are_refused(running: Running) -> None:
     with pytest.raises(OSError):
         distributed.Client(f"tcp://127.0.0.1:{running.port}", timeout=2, set_as_default=False)
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        answer_without_a_certificate(running)
+
+
+def answer_without_a_certificate(running: Running) -> bytes:
+    """What the scheduler says to a client that has the authority and no certificate of its own."""
     context = ssl.create_default_context(cafile=running.folder / "c/ca.pem")
     with (
-        pytest.raises((ssl.SSLError, ConnectionError)),
         socket.create_connection(("127.0.0.1", running.port), 20) as plain,
         context.wrap_socket(plain, server_hostname="127.0.0.1") as secure,
     ):
         secure.settimeout(20)
-        secure.recv(1)  # the server asks for a certificate after its own part of the handshake
+        return secure.recv(1)  # the server asks for a certificate after its own part of the handshake
 
 
 def test_a_run_from_outside_and_one_of_the_submit_service_equal_the_serial_one(
@@ -191,6 +196,6 @@ def test_a_run_from_outside_and_one_of_the_submit_service_equal_the_serial_one(
         check=False,
     )
     assert (serial.code, outside.code, inside.returncode) == (0, 0, 0), (serial.err, outside.err, inside.stderr)
-    wanted = digests(tmp_path / "runs/small")
+    wanted = digests_of(tmp_path / "runs/small")
     assert wanted
-    assert digests(tmp_path / "outside/small") == digests(tmp_path / "inside/small") == wanted
+    assert digests_of(tmp_path / "outside/small") == digests_of(tmp_path / "inside/small") == wanted

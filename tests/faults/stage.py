@@ -22,10 +22,11 @@ from tests.faults.plan import LOCAL, SERIAL
 from tests.systems.clusters import Cluster, cluster
 from tests.systems.conftest import planted, write_config
 from tests.systems.digests import digests_of
-from tests.systems.harness import Started, environment, events_of, run_here, wait_until, worker_processes
+from tests.systems.harness import Started, environment, events_of, run_here, started, wait_until, worker_processes
 
 TIMEOUTS = Timeouts(
     connect=15.0,
+    starting=60.0,
     answer=3.0,
     poll=0.5,
     scheduler_silent=3.0,
@@ -128,11 +129,8 @@ class Scene:
     def client(self, mode: str, runs: Path, host: str = "") -> Iterator[Started]:
         """A run that has been started, on this host or one of another name; it does not outlive the block."""
         arguments, runs_log = self.arguments(mode, runs), runs.with_suffix(".log")
-        found = Started(*arguments, log=runs_log, env=self.environment(), before=client_program(host))
-        try:
+        with started(*arguments, log=runs_log, env=self.environment(), before=client_program(host)) as found:
             yield found
-        finally:
-            found.stop()
 
     def course(self, mode: str) -> Course:
         """Run once, undisturbed; changes of the disk are counted."""

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
+from pipeline.carried_errors import error_of, error_values
 from pipeline.config import load_config
 from pipeline.config_errors import ConfigError
-from pipeline.driver import error_of, error_values
 from pipeline.driver_task import connection_of, started, stop
 from pipeline.errors import ClusterLost, RunLocked
 from pipeline.handing_over import PathNotShared

@@ -144,9 +144,11 @@ class Started:
 
 
 @contextmanager
-def started(*arguments: str | Path, log: Path, patch: str = "") -> Iterator[Started]:
-    """A running command that does not outlive the test."""
-    found = Started(*arguments, log=log, patch=patch)
+def started(
+    *arguments: str | Path, log: Path, patch: str = "", env: Mapping[str, str] | None = None, before: Sequence[str] = ()
+) -> Iterator[Started]:
+    """A running command that does not outlive the test; see `Started`."""
+    found = Started(*arguments, log=log, patch=patch, env=env, before=before)
     try:
         yield found
     finally:

@@ -87,7 +87,7 @@ def test_a_run_survives_its_client_and_its_worker_and_is_cancelled(
     kept = done_steps(run)
     succeeds("run", config, "--scheduler", "serial")
     assert sorted(done_steps(run)) == sorted(set(done_steps(run))) != sorted(kept)  # no step was made twice
-    assert_same(digests_of(run), digests_of(finished_runs["dense"]))
+    assert_same(digests_of(finished_runs["dense"]), run)
 
 
 def test_files_that_a_worker_does_not_see_are_named_before_anything_is_submitted(
@@ -104,7 +104,7 @@ def test_files_that_a_worker_does_not_see_are_named_before_anything_is_submitted
         ):
             _check_seen(asked, order, folder, other)
         gone = {"taxonomy t": Path(f"/proc/self/task/{psutil.Process().pid}/stat")}
-        with pytest.raises(PathNotShared, match="taxonomy t, .* cannot be read there .No such file"):
+        with pytest.raises(PathNotShared, match=r"taxonomy t, .* cannot be read there .No such file"):
             _check_seen(asked, order, folder, gone)
         assert not folder.path.parent.exists()
         _check_seen(asked, order, folder, files_of(loaded))
@@ -152,7 +152,7 @@ def test_a_run_finishes_by_itself_whatever_dies(
     assert "killed by signal 9 (SIGKILL)" in followed.out
     wait_until(lambda: ended(run), "the end of the task")
     assert sorted(done_steps(run)) == sorted(set(done_steps(run)))
-    assert_same(digests_of(run), digests_of(finished_runs["dense"]))
+    assert_same(digests_of(finished_runs["dense"]), run)
     over = submit(config, two_workers)
     assert over.code == 0
     assert "nothing left to do" in over.err or "runs on the cluster" in over.err

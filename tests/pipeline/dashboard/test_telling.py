@@ -162,7 +162,9 @@ def test_rounds_are_told_when_they_are_kept() -> None:
 def test_a_tree_of_many_nodes_writes_few_lines() -> None:
     lines: list[dict[str, Any]] = []
     shown: list[dict[str, Any]] = []
-    watch = TreeWatch("t", "ambiguity", lambda _, **fields: lines.append(fields), lambda _, **fields: shown.append(fields))
+    watch = TreeWatch(
+        "t", "ambiguity", lambda _, **fields: lines.append(fields), lambda _, **fields: shown.append(fields)
+    )
     watch.ended(0, 1000, 20_000, 100, 0.5, 0.25)
     for i in range(20_000):
         watch.ended(1, 10, 0, 1 if i % 2 else 3, 1.0 if i % 2 else 0.0, 0.5)
