@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import multiprocessing
 import os
 import threading
 import time
@@ -16,9 +15,10 @@ from typing import Any
 from pipeline.agreement import ask_parts, bits_warning, facts_here, mismatch, watch_newcomers
 from pipeline.errors import ClusterLost, TaskFailed, TaskKilled
 from pipeline.mending import mend
+from pipeline.own_workers import closing_well, own_workers
 from pipeline.profile import HEAP_KEPT_BYTES, Profile, ProfileError, check_connection
 from pipeline.timeouts import Timeouts
-from tasks.errors import LabelgroveError
+from tasks.errors import LabelgroveError, is_starved
 
 NO_WORKER, SILENT = "no worker is left", "the scheduler does not answer"
 RESUME = "start the cluster again and type the same `labelgrove run`: finished work is kept"
@@ -172,7 +172,7 @@ class ClusterWatch:
             return ClusterLost(f"no worker has come for {key}", where=key, hint=RESUME)
         if isinstance(error, CancelledError | FuturesCancelledError | CommClosedError | TimeoutError):
             return ClusterLost(f"the scheduler dropped {key} ({error})", where=key, hint=RESUME)
-        if isinstance(error, MemoryError):
+        if is_starved(error):
             return TaskKilled(f"out of memory in {key}", where=key, hint="give the workers more memory, then run again")
         return TaskFailed(
             f"{type(error).__name__}: {error}", where=key, hint="this is a fault in labelgrove: report it"
@@ -288,7 +288,7 @@ def connected(profile: Profile, say: Callable[[str], object] = str) -> Iterator[
 
     with dask.config.set({**DASK_CONFIG, **dask_timeouts(profile.timeouts)}), quiet():
         if profile.local_workers:
-            with _own(profile) as cluster, closing_well(Client(cluster), profile) as client:
+            with own_workers(profile) as cluster, closing_well(Client(cluster), profile) as client:
                 yield client
             return
         with closing_well(_remote(profile), profile) as client:
@@ -314,87 +314,12 @@ def quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
-@contextmanager
-def closing_well(opened: Any, profile: Profile) -> Iterator[Any]:
-    """A client or a cluster of our own, closed at the end: what dies just then spoils nothing, since the work is done,
-    or an error is on its way that says more."""
-    try:
-        yield opened
-    finally:
-        with contextlib.suppress(Exception):
-            opened.close(timeout=profile.timeouts.connect)
-        if isinstance(opened.status, str):  # of a client that could not be closed: its finaliser would wait once more
-            opened.status = "closed"
-
-
-@contextmanager
-def _own(profile: Profile) -> Iterator[Any]:
-    """A cluster of our own, of which no process is left at the end: Python would wait for one that is frozen."""
-    before = set(multiprocessing.active_children())
-    try:
-        with closing_well(_local(profile), profile) as cluster:
-            yield cluster
-    finally:
-        end_workers(before)
-
-
-def end_workers(but: set[Any]) -> None:
-    """Kill the worker processes of this one that are left, but for some."""
-    for child in set(multiprocessing.active_children()) - but:
-        if "Dask Worker" in child.name:
-            child.kill()
-
-
-START_TRIES = 6
-
-
-def _local(profile: Profile) -> Any:
-    """A cluster of our own on this machine; begun again when a worker is lost while it starts. Raises ClusterLost."""
-    from distributed import LocalCluster
-
-    before = set(multiprocessing.active_children())
-    for attempt in range(1, START_TRIES + 1):
-        try:
-            with warnings.catch_warnings():  # of a port taken since we looked: Dask finds another, we say which
-                warnings.filterwarnings("ignore", message="Port .* is already in use", category=UserWarning)
-                return LocalCluster(
-                    n_workers=profile.local_workers,
-                    threads_per_worker=profile.threads,
-                    memory_limit=profile.memory_bytes(),
-                    host="127.0.0.1",
-                    dashboard_address=free_dashboard(profile.dashboard),
-                    silence_logs=logging.CRITICAL,
-                    death_timeout=profile.timeouts.starting,
-                )
-        # Somebody, or the lack of memory, killed or froze a worker; Dask's nanny is not sure of the latter.
-        except (RuntimeError, TimeoutError, AssertionError) as error:
-            end_workers(before)
-            if attempt == START_TRIES:
-                hint = "fewer workers (--scheduler local:1) or more memory, then type the same command again"
-                raise ClusterLost(f"the workers do not start: {error}", "local cluster", hint) from error
-    raise AssertionError("unreachable: the last attempt returns or raises")
-
-
 def dashboard_text(client: Any, profile: Profile) -> str:
     """Where the dashboard is; that it is elsewhere than the profile says, when its port was taken."""
     link = str(client.dashboard_link)
     port = profile.dashboard.rpartition(":")[2]
     moved = profile.local_workers and port not in ("0", "") and f":{port}/" not in link
     return f"dashboard: {link}" + (f" (port {port} is taken)" if moved else "")
-
-
-def free_dashboard(address: str) -> str:
-    """The dashboard's address, with any free port when another process has the port."""
-    import socket
-
-    host, _, port = address.rpartition(":")
-    try:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((host, int(port)))
-    except (OSError, ValueError):
-        return f"{host or '127.0.0.1'}:0"
-    return address
 
 
 def _remote(profile: Profile) -> Any:

@@ -59,7 +59,6 @@ def main() -> None:
         code = 0
     except KeyboardInterrupt:
         code = INTERRUPTED
-        say(f"interrupted: {stop.reason or 'by a signal'}")
     except Exception as error:
         found = named(error)
         tell(error=error_values(found))

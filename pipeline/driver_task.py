@@ -34,6 +34,7 @@ from pipeline.submission import (
     read_submission,
     renew,
 )
+from tasks.errors import LabelgroveError
 from tasks.places import at
 
 POLL_SECONDS = 0.2
@@ -132,7 +133,8 @@ class Driving:
             self.worker.log_event(self.topic, {"began": self.order.token, "host": socket.gethostname()})
 
     def _renew(self, **changes: Any) -> None:
-        renew(self.folder, self.order.token, **changes)
+        with contextlib.suppress(OSError, LabelgroveError):  # a store that is away must not end a run
+            renew(self.folder, self.order.token, **changes)
 
     def _ended(self, code: int, told: str = "") -> Ended:
         told = told or str(self.messages.get("told") or "")
@@ -148,8 +150,9 @@ def not_seen(files: dict[str, str]) -> dict[str, str]:
         try:
             if bytes_digest(at(path).read_bytes()) != digest:
                 wrong[path] = "has another content there"
-        except OSError as error:
-            wrong[path] = f"cannot be read there ({error.strerror or type(error).__name__})"
+        except (OSError, LabelgroveError) as error:
+            why = getattr(error, "strerror", None) or getattr(error, "what", "") or type(error).__name__
+            wrong[path] = f"cannot be read there ({why})"
     return wrong
 
 

@@ -20,7 +20,7 @@ from pipeline.submission import LOGS, Order, Submission, forget_old_logs, write_
 from pipeline.timeouts import Timeouts
 from tasks.digest import digest_text
 from tasks.errors import UsageError
-from tasks.places import write_whole
+from tasks.places import is_remote, write_whole
 
 BEGIN_SECONDS = 120.0  # a run that has not begun by then waits for a worker: `status` tells
 LEAVING_SECONDS = 10.0
@@ -69,7 +69,9 @@ class Asked:
 
     def scheduler(self, fn: Callable[..., Any], *values: Any) -> Any:
         """fn(*values, dask_scheduler=...) on the scheduler."""
-        return self._in_time(self.client._run_on_scheduler, fn, *values, callback_timeout=self.timeouts.scheduler_silent)
+        return self._in_time(
+            self.client._run_on_scheduler, fn, *values, callback_timeout=self.timeouts.scheduler_silent
+        )
 
     def workers(self, fn: Callable[..., Any], *values: Any) -> dict[str, Any]:
         """Address -> fn(*values) on every worker, or the exception."""
@@ -183,4 +185,4 @@ def _raise_unseen(answers: Mapping[str, Any], what_of: Mapping[str, str]) -> Non
 
 def _missing_folders(folder: Path) -> list[Path]:
     """Which folders down to this one are not there yet, the innermost first."""
-    return [place for place in (folder, *folder.parents) if not place.exists()]
+    return [] if is_remote(folder) else [place for place in (folder, *folder.parents) if not place.exists()]

@@ -8,10 +8,10 @@ import sys
 import tempfile
 import traceback
 
-from tasks.errors import LabelgroveError, ResourceError, UsageError, without_secrets
+from tasks.errors import LabelgroveError, ResourceError, UsageError, is_starved, without_secrets
 
 DEBUG = "LABELGROVE_DEBUG"  # set it to see tracebacks
-FULL = (errno.ENOSPC, errno.EDQUOT)
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class FileAccess(UsageError):
@@ -30,7 +30,7 @@ def named(error: Exception) -> LabelgroveError:
     """The named error of any exception; what is unknown becomes InternalError, its traceback written to a file."""
     if isinstance(error, LabelgroveError):
         return error
-    if isinstance(error, MemoryError):
+    if is_starved(error):
         return OutOfMemory(
             _first_line(error), "this process", "smaller blocks at ingest, or a machine with more memory"
         )
@@ -46,9 +46,9 @@ def _of_file(error: OSError) -> LabelgroveError:
     name = error.filename or ""
     place = os.fsdecode(name) if isinstance(name, str | bytes) else str(name)
     if error.errno in FULL:
-        from tasks.files import DiskFull
+        from tasks.files import NO_ROOM, DiskFull
 
-        return DiskFull("no space left", place, "free some space and type the same command again")
+        return DiskFull(NO_ROOM[error.errno], place, "free some space and type the same command again")
     hint = "check that the path is there (or its folder, for what is written), and that it may be read and written"
     return FileAccess(error.strerror or _first_line(error), place, hint)
 

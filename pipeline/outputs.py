@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.errors import UsageError
-from tasks.places import is_remote, put_file, write_whole
+from tasks.places import copy_file, is_remote, write_whole
 
 ACCURACY, RETRIEVAL = "labelgrove.accuracy", "labelgrove.retrieval"  # what numbers are about
 VERSION = 1
@@ -41,7 +41,7 @@ def put_in_place(joined: Path, output: Path) -> None:
     """Numbers of an earlier output go before what they are of."""
     metrics_path(output).unlink(missing_ok=True)
     if is_remote(output):
-        put_file(joined, output)
+        copy_file(joined, output)
     else:
         os.replace(joined, output)
 

@@ -14,7 +14,7 @@ from html import escape
 from typing import Any
 
 from pipeline.errors import ClusterLost
-from pipeline.store import RunFolder, file_digest, write_text
+from pipeline.store import MANIFEST, RunFolder, file_digest, read_manifest, write_sealed, write_text
 
 FOLDER = "performance"  # of a run: a page for each of the last attempts, named after when it began
 KEPT = 3
@@ -118,6 +118,12 @@ def damaged_reports(folder: RunFolder, marks: Mapping[str, Sequence[Any]]) -> li
     """Those of the manifest that are missing or have other content than was written."""
     found = report_marks(folder)
     return sorted(name for name, mark in marks.items() if found.get(name) != list(mark))
+
+
+def mark_again(folder: RunFolder) -> None:
+    """The manifest names the reports that are there now: after others were removed on purpose."""
+    with contextlib.suppress(FileNotFoundError):
+        write_sealed(folder / MANIFEST, {**read_manifest(folder), FOLDER: report_marks(folder)})
 
 
 def forget_damaged(folder: RunFolder, manifest: Mapping[str, Any]) -> None:

@@ -23,6 +23,11 @@ TLS = ("tls_ca", "tls_cert", "tls_key")
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 
 
+def is_far(scheduler: str | None) -> bool:
+    """Whether tasks run where the temporary files of this machine are not, as far as --scheduler tells."""
+    return scheduler is not None and re.fullmatch(r"serial|local(:\d+)?", scheduler) is None
+
+
 class ProfileError(UsageError):
     """The profile or --scheduler asks for something unknown."""
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 
 from pipeline.choice import model_of
+from pipeline.errors import TaskKilled
 from pipeline.plan import IDLE_WORKER_BYTES, LEAST_CACHE, MemoryPlan, Plan, PlannedStep, human_bytes
 from pipeline.stages.svm_setup import SvmSetup
 from pipeline.stages.svm_ways import smaller_svm, svm_of
@@ -55,6 +56,19 @@ def refusals(plan: Plan, memory: MemoryPlan) -> list[ResourceError]:
             )
         )
     return found
+
+
+def killed_in(step: PlannedStep, memory: MemoryPlan, error: TaskKilled) -> TaskKilled:
+    """The error of a step whose tasks came to more memory than a worker has: what was planned, what there is."""
+    need = human_bytes(worker_bytes(step, memory))
+    have = f"workers have {human_bytes(memory.limit)}" if memory.limit else "workers have what their cluster gives them"
+    more = _more_memory(worker_bytes(step, memory), memory) if memory.limit else ""
+    hint = more or "give the workers more memory"
+    return TaskKilled(
+        f"{error.what}; {step.name} was planned with {need} for a worker, {have}",
+        error.where,
+        f"most often memory: {hint}, then run again; finished work is kept",
+    )
 
 
 def worker_bytes(step: PlannedStep, memory: MemoryPlan) -> int:

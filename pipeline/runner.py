@@ -14,7 +14,7 @@ from pipeline.choice import EVERYTHING, Choice
 from pipeline.cluster import connected, dashboard_text
 from pipeline.config import LoadedConfig
 from pipeline.data_check import check_data
-from pipeline.errors import RunLocked
+from pipeline.errors import RunLocked, TaskKilled
 from pipeline.histograms import readers_of, refuse_negative
 from pipeline.lock import locked, refuse_lost
 from pipeline.notes import learner_notes, needed_note, note_line
@@ -32,7 +32,7 @@ from pipeline.plan import (
 )
 from pipeline.pool import DaskPool, Progress, SerialPool, silent
 from pipeline.profile import Profile
-from pipeline.resources import check_resources
+from pipeline.resources import check_resources, killed_in
 from pipeline.stage import Asked, Work
 from pipeline.stop_request import Stop, stoppable
 from pipeline.store import (
@@ -185,7 +185,10 @@ def _run_steps(plan: Plan, profile: Profile, memory: MemoryPlan, view: View) -> 
                 if any(other.stage.reads_rows for other in plan.to_run):
                     check_data(plan.dataset, pool)
                 refuse_negative(plan.dataset, [*readers_of(plan.config.run)], pool, {one.name for one in plan.to_run})
-            done[step.name] = _run_step(plan, step, pool, done, audience)
+            try:
+                done[step.name] = _run_step(plan, step, pool, done, audience)
+            except TaskKilled as error:
+                raise killed_in(step, memory, error) from error
             view.finished(step, float(done[step.name].measured["seconds"]))
     return done
 

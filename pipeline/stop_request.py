@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import json
 import os
 import signal
 import socket
@@ -19,12 +20,14 @@ from typing import Any
 import psutil
 
 from pipeline.lock import holder
-from pipeline.store import RunFolder, RunFormat, plain, read_json, write_json
+from pipeline.store import RunFolder, plain, read_json, write_json
 from pipeline.submission import read_submission
-from tasks.urls import StoreUnreachable
+from tasks.errors import LabelgroveError
+from tasks.places import is_remote
 
 STOP = "stop.json"
 POLL_SECONDS = 1.0
+FAR_POLL_SECONDS = 3.0  # of a folder in an object store
 
 
 class Stop:
@@ -95,7 +98,8 @@ def stoppable(folder: RunFolder, stop: Stop) -> Iterator[None]:
 
 
 def _watch(folder: RunFolder, me: dict[str, Any], stop: Stop, ended: threading.Event) -> None:
-    while not ended.wait(POLL_SECONDS) and not stop.reason:
+    seconds = FAR_POLL_SECONDS if is_remote(folder.path) else POLL_SECONDS
+    while not ended.wait(seconds) and not stop.reason:
         _look(folder, me, stop)
 
 
@@ -120,15 +124,15 @@ def _is_for(named: Any, me: dict[str, Any]) -> bool:
 def read_request(folder: RunFolder) -> dict[str, Any]:
     """The request that lies in the folder, {} when there is none or it cannot be read."""
     try:
-        found = read_json(folder / STOP)
-    except (OSError, RunFormat, StoreUnreachable):
+        found = json.loads((folder / STOP).read_bytes())  # one request to a store, where it is most often not there
+    except (OSError, ValueError, RecursionError, LabelgroveError):
         return {}
     return found if isinstance(found, dict) else {}
 
 
 def forget_request(folder: RunFolder) -> None:
     """Remove a request: it was obeyed, or is of an earlier run."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, LabelgroveError):
         (folder / STOP).unlink(missing_ok=True)
 
 
@@ -152,7 +156,7 @@ def _lock_of(folder: RunFolder) -> dict[str, Any] | None:
     try:
         found = read_json(folder / "lock.json")
         return {key: found[key] for key in ("host", "pid", "created")}
-    except (OSError, RunFormat, KeyError, TypeError):
+    except (OSError, LabelgroveError, KeyError, TypeError):
         return None
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.store import RunFolder, RunFormat, read_json, write_json
+from tasks.errors import LabelgroveError
 from tasks.places import is_remote, write_whole
 
 LOGS, RECORD = "logs", "submission.json"
@@ -135,7 +136,7 @@ def forget_old_logs(folder: RunFolder) -> None:
     """Keep the logs of the last few submissions."""
     logs = sorted((folder / LOGS).glob("driver-*.log"))
     for path in logs[:-KEPT_LOGS]:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, LabelgroveError):
             path.unlink()
 
 
@@ -148,7 +149,7 @@ class DriverLog:
         self.path, self._mutex = path, threading.Lock()
         self._text, self._new, self._put = bytearray(), False, 0.0
         if is_remote(path):
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, LabelgroveError):
                 self._text += path.read_bytes()
 
     def write(self, text: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tasks.files import DiskFull, disk_room
+from tasks.files import NO_ROOM, DiskFull, disk_room
 from tasks.places import at, open_array, whole_file
 from tasks.sums import FieldSums, add_up
 from tasks.urls import StoreUnreachable
@@ -113,9 +113,9 @@ def with_io_retries(fn: Callable[..., Any], item: Any, values: tuple[Any, ...]) 
         try:
             return fn(item, *values), attempt - 1
         except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            if error.errno in NO_ROOM:
                 raise DiskFull(
-                    f"no space left while writing {error.filename or 'a file'}",
+                    f"{NO_ROOM[error.errno]}: while writing {error.filename or 'a file'}",
                     where=str(item),
                     hint="free space, then type the same `labelgrove run` again: finished work is kept",
                 ) from None

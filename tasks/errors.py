@@ -7,6 +7,7 @@ worker.
 
 from __future__ import annotations
 
+import errno
 import re
 from typing import ClassVar
 
@@ -18,6 +19,16 @@ QUERY = re.compile(r"((?<![\w.+-])[A-Za-z][A-Za-z0-9.+-]*:/{1,2}[^\s?]*)\?[^\s\]
 def without_secrets(text: str) -> str:
     """Text as it may be shown: URLs in it without user, password and query, whatever somebody has typed."""
     return QUERY.sub(r"\1", WAY_IN.sub(r"\1", text))
+
+
+def is_starved(error: BaseException) -> bool:
+    """Whether an exception says that this process may have no more memory, and nothing of what it was reading.
+
+    A thread that cannot be started is one without room for its stack.
+    """
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "start new thread" in str(error))
 
 
 class LabelgroveError(Exception):

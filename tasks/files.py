@@ -17,6 +17,13 @@ from tasks.errors import ResourceError
 SYNC_THREADS = 32
 
 
+NO_ROOM = {
+    errno.ENOSPC: "no space left",
+    errno.EDQUOT: "no space left within the quota",
+    errno.EFBIG: "a file may not become so large here (ulimit -f)",
+}
+
+
 class DiskFull(ResourceError):
     """No space left where something was to be written."""
 
@@ -27,14 +34,14 @@ def disk_room(path: str, nbytes: int) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno not in NO_ROOM:
             raise
         if "://" in path:  # it was the disk of temporary files
             path = tempfile.gettempdir() + "/x"
         folder = next(parent for parent in Path(path).absolute().parents if parent.exists())
         free = shutil.disk_usage(folder).free
         need = f"{nbytes:,}" if nbytes else "some"
-        what = f"no space left: {need} bytes were to be written, {free:,} are free"
+        what = f"{NO_ROOM[error.errno]}: {need} bytes were to be written, {free:,} are free"
         raise DiskFull(what, path, "free some space and type the same command again") from error
 
 

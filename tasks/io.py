@@ -26,7 +26,7 @@ import numpy as np
 
 from tasks.cache import ROWS, SMALL
 from tasks.digest import digest_arrays
-from tasks.errors import LabelgroveError, ParamError
+from tasks.errors import LabelgroveError, ParamError, is_starved
 from tasks.files import disk_room, swap_in
 from tasks.rows import Csr, Dense, Images, OneHot, PqCodes, Rows
 from tasks.rows.base import Array
@@ -353,9 +353,11 @@ def _read_chunk(path: str, array: Any, start: int, stop: int, rows: tuple[int, i
     try:
         with named_store(path):
             return np.asarray(array[start:stop])
-    except (OSError, MemoryError, LabelgroveError):
+    except (OSError, LabelgroveError):
         raise
     except Exception as error:  # zarr has no common base: crc mismatch, short buffer and bad blosc header differ
+        if is_starved(error):
+            raise
         raise _damaged(path, _chunk_key(array, start), *(rows or (start, stop)), str(error)) from error
 
 

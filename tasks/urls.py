@@ -142,7 +142,7 @@ def named(url: object) -> Iterator[None]:
 def _is_local(error: Exception) -> bool:
     """Whether an error is of a local file, or of what was read rather than of the store."""
     if isinstance(error, OSError):
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             return True
         return isinstance(error.filename, str | bytes | Path) and os.path.isabs(error.filename)
     return type(error).__module__.split(".")[0] not in CLIENTS

@@ -18,7 +18,7 @@ from zarr.codecs import BloscCodec, Crc32cCodec
 from zarr.storage import MemoryStore
 
 from tasks.cache import ByteCache
-from tasks.errors import LabelgroveError, ParamError
+from tasks.errors import LabelgroveError, ParamError, is_starved
 from tasks.files import disk_room
 from tasks.stores import StoreMetadata
 from tasks.urls import check_url, is_url, named
@@ -72,6 +72,8 @@ def open_node(path: str) -> Any:
     except (OSError, LabelgroveError):
         raise
     except Exception as error:
+        if is_starved(error):
+            raise
         raise StoreMetadata(f"its metadata cannot be read ({error})", path, "make it again") from error
 
 

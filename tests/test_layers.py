@@ -16,7 +16,10 @@ PIPELINE = sorted((ROOT / "pipeline").rglob("*.py"))
 CLUSTER = {"dask", "distributed"}
 # The pool submits, the cluster connects; what workers must agree on is checked by plugins of Dask.
 WITHIN_THE_SCHEDULER = {f"pipeline/dashboard/{name}.py" for name in ("__init__", "page", "plugin")}  # a preload of it
-MAY_USE_CLUSTER = {"pipeline/pool.py", "pipeline/cluster.py", "pipeline/agreement.py", *WITHIN_THE_SCHEDULER}
+# A submitted run is one task that drives it, handed over by a client: neither knows what a run computes.
+SUBMISSION = {"pipeline/driver_task.py", "pipeline/handing_over.py"}
+MAY_USE_CLUSTER = {"pipeline/pool.py", "pipeline/cluster.py", "pipeline/own_workers.py", "pipeline/agreement.py"}
+MAY_USE_CLUSTER |= WITHIN_THE_SCHEDULER | SUBMISSION
 STORES = {"zarr", "numcodecs"}
 MAY_USE_STORES = {"tasks/zarr_nodes.py", "pipeline/ingest/zarr_folder.py"}
 HEAVY = {"bokeh", "dask", "distributed", "fsspec", "h5py", "matplotlib", "numba", "pyarrow", "scipy", "sklearn", "zarr"}

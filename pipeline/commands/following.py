@@ -16,6 +16,7 @@ from pipeline.state import UNDER_WAY, last_end, phase_of
 from pipeline.store import RunFolder
 from pipeline.submission import log_of, read_submission
 from tasks.places import is_remote
+from tasks.urls import StoreUnreachable
 
 POLL_SECONDS = 0.5
 FAR_POLL_SECONDS = 3.0  # of a run folder in an object store: it is asked for the whole of both
@@ -61,7 +62,7 @@ class Followed:
             self._token, self._said = submission.token, 0
         try:
             data = log_of(self.folder, self._token).read_bytes()
-        except OSError:
+        except (OSError, StoreUnreachable):
             return []
         if len(data) < self._said:  # a log in an object store is cut off at its beginning when it grows large
             self._said = 0

@@ -64,11 +64,11 @@ def manifest_of(folder: RunFolder, what: str, hint: str) -> dict[str, Any]:
     try:
         return read_manifest(folder)
     except (FileNotFoundError, NotADirectoryError):
-        if read_submission(folder) is not None:  # submitted, and not begun
-            return {"identity": {}, "steps": {}}
         if (folder / "steps").is_dir():
             again = "type the same `labelgrove run` again: it is made anew, finished steps are kept"
             raise RunFormat("the manifest is missing", str(folder / MANIFEST), again) from None
+        if read_submission(folder) is not None:  # submitted, and not begun
+            return {"identity": {}, "steps": {}}
         raise RunMissing(what, str(folder.path), hint) from None
 
 

@@ -31,6 +31,7 @@ from pipeline.ingest.place import scratch_beside
 from pipeline.ingest.remote import remote, shown
 from pipeline.outputs import ACCURACY, metrics_path, output_place, put_in_place, write_numbers
 from pipeline.plan import MemoryPlan, human_bytes
+from pipeline.profile import is_far
 from pipeline.store import RunFolder
 from tasks.errors import UsageError
 from tasks.features.errors import NegativeFeature, numbered
@@ -109,7 +110,7 @@ def predict(
     if doubt is not None:
         _check_doubt(doubt, saved, model)
     top = min(top, saved.model.n_classes)
-    with scratch_beside(output) as scratch, _told_of(shown(data)):
+    with scratch_beside(output, of_dataset and is_far(scheduler)) as scratch, _told_of(shown(data)):
         if of_dataset:
             done = _predict_dataset(saved, data, scratch, top, split, taxonomy, scheduler or "serial", beam, doubt)
         else:

@@ -19,6 +19,7 @@ from pipeline.ingest.place import scratch_beside
 from pipeline.ingest.remote import shown
 from pipeline.outputs import RETRIEVAL, metrics_path, output_place, put_in_place, text_table, write_numbers
 from pipeline.plan import MemoryPlan, human_bytes
+from pipeline.profile import is_far
 from pipeline.report.numbers import percent
 from pipeline.run_codes import RunCodes
 from pipeline.runner import View, open_pool
@@ -90,7 +91,7 @@ def retrieve(
     codes = RunCodes.of(found, run, rows)
     if found.changed:
         sys.stderr.write(f"note: {found.changed}\n")
-    with scratch_beside(output) as scratch:
+    with scratch_beside(output, queries is None and is_far(scheduler)) as scratch:
         if queries is None:
             wanted = _of_dataset(codes, split or "test")
         else:

@@ -15,7 +15,7 @@ from pipeline.dataset import Dataset
 from pipeline.histograms import readers_of, refuse_negative
 from pipeline.lock import locked
 from pipeline.notes import learner_notes, needed_note, note_line
-from pipeline.performance import reports
+from pipeline.performance import mark_again, reports
 from pipeline.plan import IDLE_WORKER_BYTES, MemoryPlan, Plan, facts_of, human_bytes, make_plan, memory_plan
 from pipeline.preset import PRESETS, write_preset
 from pipeline.profile import Profile, load_profile
@@ -119,9 +119,15 @@ def run_loaded(
     """The same of a config that is read already; `began` is called when everything is checked and work begins."""
     from pipeline.commands.looking import summary_of_folder
 
+    stop = stop or Stop()
     with view_for_terminal() as view:
         view.began = began or view.began
-        result = run_config(loaded, profile, runs, force, view, choice, stop)
+        try:
+            result = run_config(loaded, profile, runs, force, view, choice, stop)
+        except KeyboardInterrupt:
+            if stop.reason:
+                view.say(stop.reason)
+            raise
     _say_how_long(result)
     if loaded.run.train or loaded.run.retrieve or loaded.run.encode:
         print_table(summary_of_folder(result.folder))
@@ -342,6 +348,7 @@ def clean(config: Path, *, runs: Path | None = None, overrides: Sequence[str] = 
         with locked(made.folder.path):
             for path in stale:
                 made.folder.discard_path(path)
+            mark_again(made.folder)
     what = "removed" if really else "not needed; --yes removes them"
     sys.stderr.write(f"{len(stale)} step(s), published model(s) and performance report(s) {what}\n")
     return stale

@@ -17,7 +17,7 @@ from pipeline.last_resort import say
 from pipeline.lock import holder
 from pipeline.plan import run_folder_of
 from pipeline.profile import Profile
-from pipeline.state import UNDER_WAY, last_end, phase_of
+from pipeline.state import LOST, UNDER_WAY, last_end, phase_of
 from pipeline.stop_request import forget_request, request_stop, who_asks
 from pipeline.store import RunFolder
 from pipeline.submission import Order, new_token
@@ -105,9 +105,11 @@ def cancel(run: Path, *, runs: Path | None = None, seconds: float = CANCEL_SECON
     say(f"asked to stop: {holder(folder.path) or 'the submission that waits for a worker'}")
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        if phase_of(folder) not in UNDER_WAY:
-            forget_request(folder)  # whom it was for has not seen it
-            ended = last_end(folder) or phase_of(folder)
+        phase = phase_of(folder)
+        if phase not in UNDER_WAY:
+            if phase != LOST:  # a worker may still come and take that up: the request stands
+                forget_request(folder)
+            ended = last_end(folder) or phase
             sys.stdout.write(f"{folder.path}: {ended}\n")
             return ended
         time.sleep(CANCEL_POLL_SECONDS)

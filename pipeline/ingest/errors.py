@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tasks.errors import InputError, LabelgroveError, ResourceError, UsageError
+from tasks.errors import InputError, LabelgroveError, ResourceError, UsageError, is_starved
 
 
 class SourceMissing(InputError):
@@ -29,9 +29,11 @@ def readable(where: str) -> Iterator[None]:
     """Turn whatever a library says about a file that it cannot read into DamagedInput."""
     try:
         yield
-    except (LabelgroveError, MemoryError):
+    except LabelgroveError:
         raise
     except Exception as error:
+        if is_starved(error):
+            raise
         said = str(error).splitlines()
         what = f"it cannot be read ({type(error).__name__}: {said[0] if said else ''})"
         raise DamagedInput(what, where, "copy the file again, or write it again") from error

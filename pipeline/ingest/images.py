@@ -23,6 +23,7 @@ from pipeline.ingest.errors import SourceMissing, UnknownInput
 from pipeline.ingest.files import IMAGES, files_below, is_image, table_rows
 from pipeline.ingest.labels import Labels, from_items
 from pipeline.ingest.source import SLAB_BYTES, Source
+from tasks.errors import is_starved
 from tasks.features.pixels import decoded
 from tasks.rows import Images
 from tasks.rows.base import Array
@@ -263,8 +264,11 @@ def look(file: Array) -> Look:
     except Image.DecompressionBombError:
         return Look(f"it declares more than {MOST_PIXELS:,} pixels")
     except Exception as error:  # decoders raise what they like at damaged bytes
+        if is_starved(error):  # of an image that is fine: it must not be left out
+            raise
         return Look(str(error).splitlines()[0] if str(error) else type(error).__name__)
     pixels = decoded(file)
     if pixels is None:
+        np.empty((height, width, 4), np.uint8)  # OpenCV is silent when it is memory that is missing; this is not
         return Look("OpenCV cannot decode it")
     return Look("", max(pixels.shape))

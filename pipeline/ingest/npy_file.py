@@ -27,6 +27,8 @@ def read_header(file: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, np.
             raise ValueError(f"shape {shape}"[:80])
     except OSError:
         raise
+    except MemoryError:
+        raise
     except Exception as error:  # a literal of 10,000 signs makes the parser of Python raise almost anything
         said = str(error)[:200] or type(error).__name__
         raise DamagedInput(f"this is no .npy file ({said})", where, "save it again with numpy.save") from error

@@ -28,6 +28,7 @@ from pipeline.ingest.npy import from_array
 from pipeline.ingest.npy_file import declared_bytes, read_header, refuse_objects
 from pipeline.ingest.source import CsrSource, Source
 from pipeline.ingest.stream import MAX_FEATURES, REAL_KINDS, Job, sparse_dtype, take_labels
+from tasks.errors import is_starved
 from tasks.rows.base import Array
 
 INFLATING = 3  # arrays in memory at once, in units of the declared size: as read, and converted
@@ -76,6 +77,8 @@ def _read(path: Path, max_bytes: int) -> dict[str, Array]:
         with np.load(path, allow_pickle=False) as loaded:
             return {name: loaded[name] for name in loaded.files}
     except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError) as error:
+        if is_starved(error):
+            raise
         raise DamagedInput(f"this is no readable .npz file ({error})", str(path), "save it again") from error
 
 

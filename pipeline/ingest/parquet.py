@@ -27,7 +27,7 @@ from pipeline.ingest.npy import shard_order
 from pipeline.ingest.source import SLAB_BYTES, Source
 from pipeline.ingest.stream import Job, Stream, same_places, spooled
 from pipeline.ingest.wide import NUMBER, TEXT, wide_parquet
-from tasks.errors import LabelgroveError
+from tasks.errors import LabelgroveError, is_starved
 from tasks.rows import Dense, Rows
 from tasks.rows.base import Array
 
@@ -239,9 +239,11 @@ def opened(path: Path, texts: Sequence[str] = ()) -> Iterator[Any]:
 def _readable(where: str) -> Iterator[None]:
     try:
         yield
-    except (LabelgroveError, MemoryError):
+    except LabelgroveError:
         raise
     except Exception as error:
+        if is_starved(error):
+            raise
         first = str(error).split("\n")[0]
         what = f"this is no readable Parquet file ({first})"
         raise DamagedInput(what, where, "copy the file again, or write it again") from error

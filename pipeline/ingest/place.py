@@ -12,6 +12,7 @@ import re
 import shutil
 import socket
 import tempfile
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,11 +20,12 @@ from pathlib import Path
 import psutil
 
 from pipeline.dataset import FORMAT
+from pipeline.event_log import forget_log
 from pipeline.ingest.errors import DatasetExists
 from tasks import io
 from tasks.errors import ArtefactError
 from tasks.files import disk_room, settle, swap_in, sync_path
-from tasks.places import is_remote
+from tasks.places import is_remote, remove_folder
 
 OWNER = "owner.partial"  # names the machine, because a process id means nothing on another one, and when it began
 REQUEST = "request.partial"  # what the process in whose folder it stands was asked for
@@ -65,11 +67,19 @@ def made_whole(dataset: Path, force: bool, request: str | None = None) -> Iterat
 
 
 @contextmanager
-def scratch_beside(target: Path) -> Iterator[Path]:
+def scratch_beside(target: Path, far: bool = False) -> Iterator[Path]:
     """A folder for the pieces of `target`, on its file system; removed at the end, or by the next one after a kill.
 
-    Of a target at a URL a folder of temporary files.
+    Of a target at a URL a folder of temporary files; or, where workers elsewhere write it (`far`), one in the store.
     """
+    if is_remote(target) and far:
+        folder = target.with_name(f".{target.name}.partial-{uuid.uuid4().hex[:12]}")
+        try:
+            yield folder
+        finally:
+            forget_log(folder / "events.jsonl")
+            remove_folder(folder)
+        return
     if is_remote(target):
         with tempfile.TemporaryDirectory(prefix="labelgrove-") as here:
             yield Path(here)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from pipeline.ingest.errors import DamagedInput, SourceMissing, UnknownInput, UnsafePath
 from pipeline.ingest.files import by_number
-from tasks.errors import LabelgroveError
+from tasks.errors import LabelgroveError, is_starved
 from tasks.files import DiskFull, beside, disk_room
 from tasks.urls import LOCAL, package_missing
 from tasks.urls import is_url as is_url
@@ -170,13 +170,15 @@ def _named(said: str) -> Iterator[None]:
     """Whatever goes wrong far away, without the text of the error: it may show the whole URL."""
     try:
         yield
-    except (LabelgroveError, MemoryError):
+    except LabelgroveError:
         raise
     except FileNotFoundError:
         raise SourceMissing("there is no such file", said, "check the address") from None
     except ImportError as error:
         raise package_missing(said.split("://")[0], error) from None
     except Exception as error:
+        if is_starved(error):
+            raise
         status = getattr(error, "status", None) or getattr(error, "errno", None)
         what = f"it cannot be read ({type(error).__name__}{f' {status}' if status else ''})"
         raise SourceMissing(what, said, "check the address, the connection and what lets you in") from None

@@ -22,6 +22,7 @@ from tasks.errors import ArtefactError
 from tasks.places import at, put_file
 
 MARK = "zarr.json"  # of the dataset's own group
+UNFINISHED = "unfinished.partial"  # put first, gone when the dataset is whole
 WRITERS = 8  # objects that are put at the same time
 
 
@@ -37,15 +38,20 @@ def staged_at(url: str) -> Path:
 
 
 def refuse_existing(url: str, force: bool) -> None:
-    """Raises DatasetExists when something is there; with `force`, when it is no dataset."""
+    """Raises DatasetExists when something is there; with `force`, when it is no dataset.
+
+    What an ingest was interrupted in putting there is nothing yet.
+    """
     if not at(url).is_dir():
         return
-    if not force:
-        raise DatasetExists("something is there already", url, "choose another name, or --force to replace it")
     try:
         ours = io.read_attrs(url).get("format") == FORMAT
     except ArtefactError:
         ours = False
+    if not ours and (at(url) / UNFINISHED).is_file():
+        return
+    if not force:
+        raise DatasetExists("something is there already", url, "choose another name, or --force to replace it")
     if not ours:
         raise DatasetExists("what is there is no dataset", url, "only a dataset is ever replaced; choose another name")
 
@@ -53,8 +59,9 @@ def refuse_existing(url: str, force: bool) -> None:
 def put_dataset(local: Path, url: str, say: Callable[[str], None] | None) -> None:
     """Put all files of a finished store but scratch, and at last what makes a dataset of them."""
     target: Any = at(url)
-    (target / MARK).unlink(missing_ok=True)
     old = set(target.files_below())
+    (target / UNFINISHED).write_bytes(b"the same `labelgrove ingest` again puts the rest\n")
+    (target / MARK).unlink(missing_ok=True)
     paths = [path for path in sorted(local.rglob("*")) if path.is_file()]
     names = [path.relative_to(local).as_posix() for path in paths]
     names = [name for name in names if ".partial" not in name and name != MARK]
@@ -64,9 +71,10 @@ def put_dataset(local: Path, url: str, say: Callable[[str], None] | None) -> Non
     with ThreadPoolExecutor(WRITERS) as threads:
         for _ in threads.map(lambda name: put_file(local / name, target / name), names):
             pass
-    for name in sorted(old - {*names, MARK}):
+    for name in sorted(old - {*names, MARK, UNFINISHED}):
         (target / name).unlink(missing_ok=True)
     put_file(local / MARK, target / MARK)
+    (target / UNFINISHED).unlink(missing_ok=True)
 
 
 def forget_staged(local: Path) -> None:

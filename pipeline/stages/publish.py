@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import platform
 import shlex
@@ -37,7 +36,7 @@ from pipeline.stages.predict import (
 from pipeline.stages.train import MEGABYTE, MODEL, TRAIN_SECONDS, saved_bytes, train_step
 from pipeline.store import Done, described, write_json
 from tasks.digest import combine
-from tasks.files import beside, disk_room, sync_path
+from tasks.files import NO_ROOM, beside, disk_room, sync_path
 from tasks.models.folder import publish_model
 from tasks.places import at, copy_file, is_remote
 from tasks.worker import versions
@@ -177,7 +176,7 @@ def link_file(source: Path, target: Path) -> None:
         try:
             os.link(source, spare)
         except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            if error.errno in NO_ROOM:
                 raise
             shutil.copyfile(source, spare)
         os.replace(spare, target)

@@ -26,14 +26,13 @@ kind = "pq"
 subquantizers = 8
 bits = 4
 [[train]]
-name = "tree"
-kind = "label-tree"
-rows = "pq"
-test_rows = "x"
-rounds = 2
-[[train]]
 name = "ovr"
 kind = "ovr"
+rounds = 2
+[[train]]
+name = "ovr-pq"
+kind = "ovr"
+rows = "pq"
 rounds = 2
 """
 

@@ -36,10 +36,9 @@ kind = "pq"
 subquantizers = 8
 bits = 4
 [[train]]
-name = "tree"
-kind = "label-tree"
+name = "ovr"
+kind = "ovr"
 rows = "pq"
-test_rows = "x"
 rounds = 2
 """
 
@@ -175,6 +174,8 @@ def answer_without_a_certificate(running: Running) -> bytes:
         return secure.recv(1)  # the server asks for a certificate after its own part of the handshake
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_run_from_outside_and_one_of_the_submit_service_equal_the_serial_one(
     running: Running, tmp_path: Path
 ) -> None:

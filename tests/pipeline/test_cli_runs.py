@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.cluster import dashboard_text, free_dashboard
+from pipeline.cluster import dashboard_text
 from pipeline.lock import locked
+from pipeline.own_workers import free_dashboard
 from pipeline.profile import Profile
 from pipeline.progress import PlainView
 from pipeline.stages.predict import PredictStage

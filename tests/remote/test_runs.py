@@ -18,6 +18,7 @@ from tests.pipeline.cli_caller import labelgrove, succeeds
 from tests.remote.conftest import KEY, SECRET
 from tests.remote.objects import REST, SMALL, TREE, Bucket, forget_clients, rows_and_labels, write_config
 from tests.systems import harness
+from tests.systems.clusters import cluster
 from tests.systems.digests import assert_same, digests_of
 
 
@@ -139,6 +140,7 @@ def test_a_flipped_bit_is_found_and_its_step_made_again(shared: Bucket, finished
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)  # on a busy machine: seconds for every request
 def test_what_is_damaged_is_found_and_made_again(shared: Bucket, finished: Path, here) -> None:
     run = shared.url("runs/small")
     names = shared.names("runs/small/steps")
@@ -177,6 +179,7 @@ def killed_at(shared: Bucket, config: Path, runs: str, log: Path, scheduler: str
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)  # on a busy machine: seconds for every request
 @pytest.mark.parametrize("scheduler", ["serial", "local:2"])
 def test_a_killed_run_goes_on(shared: Bucket, here, tmp_path: Path, scheduler: str) -> None:
     """Killed while the first step writes, and again when a model is trained; what is finished is not done again."""
@@ -190,7 +193,7 @@ def test_a_killed_run_goes_on(shared: Bucket, here, tmp_path: Path, scheduler: s
     killed_at(shared, config, runs, tmp_path / "log", scheduler, lambda: len(names(DONE)) >= 2)
     before = {name: shared.read(name) for name in names(f"/{DONE}")}
     process = started(shared, config, runs, tmp_path / "log", scheduler)
-    assert process.wait() == 0, process.text
+    assert process.wait(900) == 0, process.text
     assert "taken over" in process.text
     assert before
     assert {name: shared.read(name) for name in before} == before
@@ -198,16 +201,33 @@ def test_a_killed_run_goes_on(shared: Bucket, here, tmp_path: Path, scheduler: s
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)  # on a busy machine: seconds for every request
 @pytest.mark.parametrize("scheduler", ["serial", "local:2"])
 def test_every_kind_of_learner_in_a_store(shared: Bucket, here, tmp_path: Path, scheduler: str) -> None:
     config = write_config(tmp_path / "c.toml", shared.url("d.zarr"), SMALL + REST)
     runs = f"all-{scheduler.replace(':', '')}"
     forget_clients()
     process = started(shared, config, runs, tmp_path / "log", scheduler)
-    assert process.wait() == 0, process.text
+    assert process.wait(900) == 0, process.text
     assert_same(here(SMALL + REST), at(shared.url(f"{runs}/small")))
     left = ("/solved/", "/scratch/", "/progress/")
     assert [name for name in shared.names(runs) if any(part in name for part in left)] == []
     output = tmp_path / "near.parquet"
     assert "precision" in succeeds("retrieve", shared.url(f"{runs}/small"), "codes", "-o", output).out
     assert "certificate" in succeeds("inspect", shared.url(f"{runs}/small/models/tn")).out
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)  # on a busy machine: seconds for every request
+def test_a_cluster_of_others_reads_and_writes_the_store_alone(shared: Bucket, here, tmp_path: Path) -> None:
+    """Scheduler and workers that the driver has not started: they share the store with it, and no folder."""
+    config = write_config(tmp_path / "c.toml", shared.url("d.zarr"), SMALL)
+    with cluster(tmp_path / "cluster") as found:
+        process = started(shared, config, "others", tmp_path / "log", found.address)
+        assert process.wait(900) == 0, process.text
+        words = ("predict", shared.url("others/small/models/tree"), shared.url("d.zarr"), "--scheduler", found.address)
+        done = harness.labelgrove(*words, "-o", shared.url("others/p.parquet"))
+        assert done.code == 0, done
+    assert [name for name in shared.names("others") if "scratch" in name or "partial" in name] == []
+    assert shared.read("others/p.parquet")[:4] == b"PAR1"
+    assert_same(here(SMALL), at(shared.url("others/small")))

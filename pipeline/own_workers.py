@@ -1,0 +1,105 @@
+"""Workers of our own on this machine: started, again if one is lost just then, and none is left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import multiprocessing
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import ClusterLost
+from pipeline.profile import Profile
+from tasks.files import NO_ROOM, disk_room
+
+START_TRIES = 6
+
+
+@contextmanager
+def closing_well(opened: Any, profile: Profile) -> Iterator[Any]:
+    """A client or a cluster of our own, closed at the end: what dies just then spoils nothing, since the work is done,
+    or an error is on its way that says more."""
+    try:
+        yield opened
+    finally:
+        with contextlib.suppress(Exception):
+            opened.close(timeout=profile.timeouts.connect)
+        if isinstance(opened.status, str):  # of a client that could not be closed: its finaliser would wait once more
+            opened.status = "closed"
+
+
+@contextmanager
+def own_workers(profile: Profile) -> Iterator[Any]:
+    """A cluster of our own, of which no process is left at the end: Python would wait for one that is frozen."""
+    before = set(multiprocessing.active_children())
+    try:
+        with closing_well(_local(profile), profile) as cluster:
+            yield cluster
+    finally:
+        end_workers(before)
+
+
+def _refuse_full_disk(error: BaseException | None) -> None:
+    """Workers have folders of their own, where Dask's `temporary-directory` is. Raises DiskFull."""
+    import dask
+
+    place = Path(dask.config.get("temporary-directory") or tempfile.gettempdir(), "dask-scratch-space")
+    while error is not None:
+        if isinstance(error, OSError):
+            with disk_room(error.filename or str(place), 0):
+                if error.errno in NO_ROOM:
+                    raise error
+        error = error.__cause__ or error.__context__
+
+
+def end_workers(but: set[Any]) -> None:
+    """Kill the worker processes of this one that are left, but for some."""
+    for child in set(multiprocessing.active_children()) - but:
+        if "Dask Worker" in child.name:
+            child.kill()
+
+
+def _local(profile: Profile) -> Any:
+    """A cluster of our own on this machine; begun again when a worker is lost while it starts. Raises ClusterLost."""
+    from distributed import LocalCluster
+
+    before = set(multiprocessing.active_children())
+    for attempt in range(1, START_TRIES + 1):
+        try:
+            with warnings.catch_warnings():  # of a port taken since we looked: Dask finds another, we say which
+                warnings.filterwarnings("ignore", message="Port .* is already in use", category=UserWarning)
+                return LocalCluster(
+                    n_workers=profile.local_workers,
+                    threads_per_worker=profile.threads,
+                    memory_limit=profile.memory_bytes(),
+                    host="127.0.0.1",
+                    dashboard_address=free_dashboard(profile.dashboard),
+                    silence_logs=logging.CRITICAL,
+                    death_timeout=profile.timeouts.starting,
+                )
+        # Somebody, or the lack of memory, killed or froze a worker; Dask's nanny is not sure of the latter.
+        except (RuntimeError, TimeoutError, AssertionError, OSError) as error:
+            end_workers(before)
+            _refuse_full_disk(error)
+            if attempt == START_TRIES:
+                hint = "fewer workers (--scheduler local:1) or more memory, then type the same command again"
+                raise ClusterLost(f"the workers do not start: {error}", "local cluster", hint) from error
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def free_dashboard(address: str) -> str:
+    """The dashboard's address, with any free port when another process has the port."""
+    import socket
+
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, int(port)))
+    except (OSError, ValueError):
+        return f"{host or '127.0.0.1'}:0"
+    return address
