@@ -93,7 +93,8 @@ def measured(pool: DaskPool, scheduler: psutil.Process, verb: str, count: int) -
         "resident_peak_mb": peak_of(scheduler) / 1e6,
     }
     print(
-        f"{verb:4} {count:>7,} tasks: {found['seconds']:6.1f} s, scheduler {found['scheduler_ms_a_task']:.2f} ms a task, "
+        f"{verb:4} {count:>7,} tasks: {found['seconds']:6.1f} s, "
+        f"scheduler {found['scheduler_ms_a_task']:.2f} ms a task, "
         f"graph {sent.nbytes / 1e6:.1f} MB ({found['graph_bytes_a_task']:.0f} bytes a task), "
         f"scheduler's memory {found['resident_before_mb']:.0f} -> {found['resident_peak_mb']:.0f} MB",
         flush=True,
