@@ -144,7 +144,7 @@ def check(
     skip: Skip = None,
     json: AsJson = False,
 ) -> None:
-    """Check config, data, memory and disk; list all findings at once.
+    """Check config, data, memory and disk; list all findings.
 
     Reads every row again and compares digests. The exit code is that of the first finding.
     """

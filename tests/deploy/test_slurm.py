@@ -126,6 +126,7 @@ def test_a_job_that_runs_out_of_time_is_queued_again_and_continues(home: Path, t
     assert_same(digests_of(run_here(home / "c.toml", runs=tmp_path / "serial")), run)
 
 
+@pytest.mark.slow
 def test_a_job_that_is_refused_ends_with_the_code_of_run(home: Path, tmp_path: Path) -> None:
     (home / "c.toml").write_text("name = 1")
     with processes(tmp_path) as started:

@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
-import resource
+import errno
 import subprocess
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+from pipeline.ingest import images, ingest
+from pipeline.ingest.errors import readable
+from pipeline.last_resort import OutOfMemory, named
+from tasks import zarr_nodes
 from tests.faults.stage import RUN, small_config
-from tests.systems.digests import assert_same, digests_of
+from tests.image_files import encoded, texture
+from tests.systems.digests import assert_same, differences, digests_of
 from tests.systems.harness import command, environment, labelgrove, run_here
 
-# A process that may have as much address space as it has by now and a little more.
+# A process that has worked already, so that all is loaded and its threads are there, and may have little more memory.
 STARVED = """
 import resource, sys
-import pipeline.commands.running, pipeline.runner, pipeline.systems, tasks.trees.label_tree, sklearn.cluster, numba
-from tasks.worker import configure_worker, WorkerSettings
-configure_worker(WorkerSettings())
+from pathlib import Path
+from tests.systems.harness import run_here
+run_here(Path({warm!r}))
 now = int(next(line for line in open("/proc/self/status") if line.startswith("VmSize:")).split()[1]) << 10
-resource.setrlimit(resource.RLIMIT_AS, (now + ({more} << 20),) * 2)
+resource.setrlimit(resource.RLIMIT_AS, (now + (24 << 20),) * 2)
+"""
+WIDE = """\
+name = "wide"
+[data]
+path = "wide.zarr"
+[[train]]
+name = "means"
+kind = "nearest-class-mean"
 """
 
 
@@ -40,21 +55,38 @@ def test_a_task_that_its_worker_cannot_hold_is_named_and_a_larger_worker_continu
     assert_same(expected, tmp_path / "runs" / RUN)
 
 
-@pytest.mark.parametrize("more", [4, 32, 96])
-def test_a_process_without_memory_ends_with_a_name_and_continues(tmp_path: Path, more: int) -> None:
-    config = small_config(tmp_path)
-    ended = labelgrove("run", config, "--scheduler", "serial", patch=STARVED.format(more=more))
-    assert ended.code in (0, 5), ended.err
-    if ended.code:
-        assert "OutOfMemory" in ended.err
-        assert "Traceback" not in ended.err
+def test_a_process_without_memory_ends_with_a_name_and_continues(tmp_path: Path) -> None:
+    """As under `ulimit -v`: a block of 32 MB does not fit into what is left."""
+    config = tmp_path / "wide.toml"
+    config.write_text(WIDE)
+    rows, labels = np.random.default_rng(0).normal(size=(2048, 4096)).astype(np.float32), np.arange(2048) % 5
+    ingest(rows, tmp_path / "wide.zarr", labels=labels, block_rows=2048)
+    patch = STARVED.format(warm=str(small_config(tmp_path)))
+    ended = labelgrove("run", config, "--scheduler", "serial", "--force", patch=patch)
+    assert ended.code == 5, ended.err
+    assert "OutOfMemory" in ended.err
+    assert "Traceback" not in ended.err
     expected = digests_of(run_here(config, runs=tmp_path / "elsewhere"))
-    assert_same(expected, run_here(config))
+    assert differences(expected, digests_of(run_here(config))) == []
 
 
-def test_the_limit_is_one() -> None:
-    """Of the smallest one above: a large array does not fit, so it is memory that is missing."""
-    program = STARVED.format(more=4) + "import numpy as np\nnp.ones(1 << 24)\n"
-    done = subprocess.run(command(patch=program), capture_output=True, text=True, env=environment(), check=False)
-    assert "MemoryError" in done.stderr
-    assert resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY
+@pytest.mark.parametrize(
+    "error", [MemoryError("no room"), RuntimeError("can't start new thread"), OSError(errno.ENOMEM, "no memory")]
+)
+def test_memory_that_is_missing_is_no_damage(tmp_path: Path, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither of a store nor of a file of the user's: both would be said to be broken, or an image left out."""
+
+    def starved(*_: Any, **__: Any) -> Any:
+        raise error
+
+    small_config(tmp_path)
+    (tmp_path / "x.png").write_bytes(encoded(texture(1)))
+    assert isinstance(named(error), OutOfMemory)
+    monkeypatch.setattr(zarr_nodes, "_opened", starved)
+    with pytest.raises(type(error)):
+        zarr_nodes.open_node(str(tmp_path / "d.zarr" / "X"))
+    monkeypatch.setattr(images.Image, "open", starved)
+    with pytest.raises(type(error)):
+        images._look(np.fromfile(tmp_path / "x.png", np.uint8))
+    with pytest.raises(type(error)), readable("a file"):
+        starved()

@@ -260,6 +260,7 @@ def test_a_driver_whose_worker_is_gone_ends_and_leaves_no_lock(small: Path, tmp_
     assert [event.get("why") for event in run.events()][-1] == WORKER_GONE
 
 
+@pytest.mark.slow
 def test_a_driver_that_goes_on_waits_for_the_lock_of_the_one_before(small: Path, tmp_path: Path) -> None:
     text = (small / "c.toml").read_text().replace("d.zarr", str(small / "d.zarr"))
     run = tmp_path / "runs" / "small"
@@ -278,6 +279,7 @@ def test_a_driver_that_goes_on_waits_for_the_lock_of_the_one_before(small: Path,
     assert not (run / "lock.json").exists()
 
 
+@pytest.mark.slow
 def test_a_driver_that_begins_does_not_wait_for_another_run(small: Path, tmp_path: Path) -> None:
     text = (small / "c.toml").read_text().replace("d.zarr", str(small / "d.zarr"))
     with locked(tmp_path / "runs" / "small"):
