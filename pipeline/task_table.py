@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tasks.calls import Receipt
+from tasks.models.parquet import CHECKED
 from tasks.places import is_remote, whole_path
 
 TASKS = "tasks.parquet"
@@ -54,6 +55,6 @@ def earlier(path: Path) -> list[Any]:
     """[the table], or [] when there is none that can be read."""
     try:
         source = pa.BufferReader(path.read_bytes()) if is_remote(path) else path
-        return [pq.read_table(source, schema=SCHEMA, page_checksum_verification=True)]
+        return [pq.read_table(source, schema=SCHEMA, **CHECKED)]
     except (OSError, pa.ArrowInvalid, FileNotFoundError):
         return []

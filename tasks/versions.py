@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from tasks.urls import is_url
+from tasks.urls import check_url, is_url
 
 CONTENT = ("ETag", "etag", "md5Hash")  # of what stores tell of an object, what is of its content
 TIMES = ("generation", "LastModified", "last_modified", "mtime", "updated", "created")
@@ -37,16 +37,16 @@ def one_look() -> Iterator[None]:
 
 def version_of(path: str) -> Hashable:
     """What changes when a file is replaced; FileNotFoundError when it is not there."""
-    if not is_url(path):
+    path = check_url(path) if is_url(path) else path
+    if not is_url(path):  # nor was it, if it began with file://
         stat = os.stat(path)
         return stat.st_mtime_ns, stat.st_size, stat.st_ino
     seen: dict[str, Hashable] | None = getattr(_seen, "versions", None)
     if seen is not None and path in seen:
         return seen[path]
-    from tasks.places import at
+    from tasks.remote_path import RemotePath  # late: it loads what opens stores
 
-    info = at(path).info_of()  # type: ignore[attr-defined]
-    found = told_of(info)
+    found = told_of(RemotePath.of(path).info_of())
     if seen is not None:
         seen[path] = found
     return found

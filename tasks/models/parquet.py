@@ -18,6 +18,8 @@ from tasks.files import beside, disk_room, sync_path
 from tasks.places import at, is_remote, put_file
 
 NamedError = Callable[[str, str, str], ArtefactError]  # of what, where, hint
+# Without threads and readahead: where no thread can be started any more, their pools would wait for ever.
+CHECKED: dict[str, Any] = {"page_checksum_verification": True, "use_threads": False, "pre_buffer": False}
 SETTINGS: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True, "use_dictionary": False}
 
 
@@ -51,9 +53,9 @@ def read_table(source: Path, error: NamedError, hint: str) -> pa.Table:
     """Read one table, checking every page; `error` (what, where, hint) is raised when it is missing or damaged."""
     try:
         if is_remote(source):
-            return pq.read_table(pa.BufferReader(source.read_bytes()), page_checksum_verification=True)
+            return pq.read_table(pa.BufferReader(source.read_bytes()), **CHECKED)
         # Absolute: of a relative path with a colon in it pyarrow would make an address of another kind of store.
-        return pq.read_table(source.absolute(), page_checksum_verification=True, memory_map=False)
+        return pq.read_table(source.absolute(), memory_map=False, **CHECKED)
     except FileNotFoundError:
         raise error("the file is missing", str(source), hint) from None
     except (pa.ArrowException, OSError, ValueError) as cause:

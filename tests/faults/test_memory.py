@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from pipeline.ingest import images, ingest
 from pipeline.ingest.errors import readable
@@ -80,13 +82,14 @@ def test_memory_that_is_missing_is_no_damage(tmp_path: Path, error: Exception, m
         raise error
 
     small_config(tmp_path)
+    copied = shutil.copytree(tmp_path / "d.zarr", tmp_path / "e.zarr")  # one that was never opened
     (tmp_path / "x.png").write_bytes(encoded(texture(1)))
     assert isinstance(named(error), OutOfMemory)
     monkeypatch.setattr(zarr_nodes, "_opened", starved)
     with pytest.raises(type(error)):
-        zarr_nodes.open_node(str(tmp_path / "d.zarr" / "X"))
-    monkeypatch.setattr(images.Image, "open", starved)
+        zarr_nodes.open_node(str(copied / "X"))
+    monkeypatch.setattr(Image, "open", starved)
     with pytest.raises(type(error)):
-        images._look(np.fromfile(tmp_path / "x.png", np.uint8))
+        images.look(np.fromfile(tmp_path / "x.png", np.uint8))
     with pytest.raises(type(error)), readable("a file"):
         starved()
