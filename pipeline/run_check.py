@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +30,10 @@ def run_problems(folder: RunFolder) -> Iterator[ArtefactError]:
         return
     for name, step in manifest["steps"].items():
         yield from _step_problems(folder, name, step)
-    holds = {
+    holds: dict[str, Callable[[Path], bool]] = {
         "config.toml": lambda path: file_digest(path) == manifest["config"],
         EVENTS: lambda path: bytes_digest(path.read_bytes()[: manifest["events"][0]]) == manifest["events"][1],
-        TASKS: receipts_hold,
+        TASKS: lambda path: _receipts_are(path, manifest.get(TASKS)),
     }
     for name, hold in holds.items():
         path = folder / name
@@ -41,9 +41,13 @@ def run_problems(folder: RunFolder) -> Iterator[ArtefactError]:
             continue
         if not path.is_file() or not hold(path):
             yield ArtefactError(f"{name} is missing or was changed", str(path), AGAIN)
-
     for name in damaged_reports(folder, manifest.get(PERFORMANCE, {})):
         yield ArtefactError(f"{name} is missing or was changed", str(folder / name), FORGOTTEN)
+
+
+def _receipts_are(path: Path, digest: str | None) -> bool:
+    """Whether the table is what was written; digest: None while a run is under way, or was stopped."""
+    return receipts_hold(path) and digest in (None, file_digest(path))
 
 
 def _step_problems(folder: RunFolder, name: str, step: dict[str, Any]) -> Iterator[ArtefactError]:

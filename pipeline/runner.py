@@ -124,7 +124,7 @@ def run_config(
             append_receipts(folder / TASKS, "", "", ())
         folder.sweep()
         folder.forget_solved()
-        _write_manifest(plan, done)
+        _write_manifest(plan, done, receipts=file_digest(folder / TASKS))
     return RunResult(folder, plan, done, memory, time.perf_counter() - started)
 
 
@@ -132,7 +132,10 @@ def _begin(plan: Plan, stop: Stop) -> None:
     """The folder says from now on what it belongs to and what it was asked for."""
     folder, config = plan.folder, plan.config
     with contextlib.suppress(FileNotFoundError):
-        forget_damaged(folder, read_manifest(folder))
+        before = read_manifest(folder)
+        forget_damaged(folder, before)
+        if before.get(TASKS) not in (None, file_digest(folder / TASKS)):
+            (folder / TASKS).unlink()  # begun anew: what it has measured cannot be measured again
     write_text(folder / "config.toml", kept_text(config, plan.asked))
     _write_manifest(plan, {step.name: step.done for step in plan.steps if step.done is not None})
     folder.event(
@@ -298,8 +301,8 @@ def summed(receipts: list[Receipt]) -> dict[str, Any]:
     }
 
 
-def _write_manifest(plan: Plan, done: dict[str, Done]) -> None:
-    """What the folder belongs to, and the steps that hold now."""
+def _write_manifest(plan: Plan, done: dict[str, Done], receipts: str | None = None) -> None:
+    """What the folder belongs to, and the steps that hold now. receipts: digest of a table that is complete."""
     folder, config = plan.folder, plan.config
     manifest = {
         "format": FORMAT,
@@ -310,6 +313,7 @@ def _write_manifest(plan: Plan, done: dict[str, Done]) -> None:
         "config": file_digest(folder / "config.toml"),
         "events": folder.events_mark(),
         PERFORMANCE: report_marks(folder),
+        TASKS: receipts,
         "asked": plain({**asdict(plan.asked), "steps": [asdict(step) for step in plan.asked_steps().values()]}),
         "steps": {
             name: {"fingerprint": found.fingerprint, "digest": found.digest, "bytes": found.nbytes}

@@ -1,4 +1,4 @@
-"""The kill test itself: a few kills in every test run, a hundred in the long one; and that its parts do what they say."""
+"""The kill test itself: six kills in every test run, a hundred in the long one; and its parts one by one."""
 
 from __future__ import annotations
 
