@@ -322,20 +322,29 @@ def dashboard_text(client: Any, profile: Profile) -> str:
     return f"dashboard: {link}" + (f" (port {port} is taken)" if moved else "")
 
 
+def security_of(profile: Profile) -> Any:
+    """Certificates for a tls:// scheduler, None for others. Raises ProfileError when nobody names any.
+
+    What the profile does not name comes from Dask's own settings, as inside a cluster.
+    """
+    if not profile.encrypted:
+        return None
+    from distributed.security import Security
+
+    given = {"tls_ca_file": profile.tls_ca, "tls_client_cert": profile.tls_cert, "tls_client_key": profile.tls_key}
+    security = Security(require_encryption=True, **{name: path for name, path in given.items() if path})
+    if not (security.tls_ca_file and security.tls_client_cert):
+        hint = "`labelgrove certificates FOLDER` makes them; name them in --profile or in Dask's settings"
+        raise ProfileError("a tls:// scheduler needs tls_ca, tls_cert and tls_key", profile.scheduler, hint)
+    return security
+
+
 def _remote(profile: Profile) -> Any:
     from distributed import Client
-    from distributed.security import Security
     from distributed.versions import VersionMismatchWarning
 
     check_connection(profile)
-    where = profile.scheduler
-    given = {"tls_ca_file": profile.tls_ca, "tls_client_cert": profile.tls_cert, "tls_client_key": profile.tls_key}
-    security = None
-    if profile.encrypted:  # what the profile does not name comes from Dask's own settings, as inside a cluster
-        security = Security(require_encryption=True, **{name: path for name, path in given.items() if path})
-        if not (security.tls_ca_file and security.tls_client_cert):
-            hint = "`labelgrove certificates FOLDER` makes them; name them in --profile or in Dask's settings"
-            raise ProfileError("a tls:// scheduler needs tls_ca, tls_cert and tls_key", where, hint)
+    where, security = profile.scheduler, security_of(profile)
     target = {"address": where} if "://" in where else {"scheduler_file": where}
     try:
         with warnings.catch_warnings():  # of versions: what matters of them is compared by `_agree`

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.choice import EVERYTHING, Choice
-from pipeline.cluster import connected, dashboard_text
+from pipeline.cluster import connected, dashboard_text, security_of
 from pipeline.config import LoadedConfig
 from pipeline.data_check import check_data
 from pipeline.errors import RunLocked, TaskKilled
@@ -103,6 +103,7 @@ def run_config(
     """
     view, started, stop = view or View(), time.perf_counter(), stop or Stop()
     folder = run_folder_of(config, runs, choice)  # refuses what cannot be run before anything is locked or written
+    security_of(profile)
     if not profile.is_serial:
         refuse_per_process(config.dataset_path, folder.path)
     with locked(folder.path, stop.ask) as message, stoppable(folder, stop):

@@ -12,6 +12,8 @@ from pipeline.ingest.errors import DamagedInput, FeatureDtype
 from tasks.files import disk_room
 from tasks.rows.base import Array
 
+PARSER_BYTES = 16 << 20  # more than reading a header takes
+SAVE_AGAIN = "save it again with numpy.save"
 MAX_SIZE = np.iinfo(np.intp).max  # of an axis
 
 
@@ -27,11 +29,12 @@ def read_header(file: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, np.
             raise ValueError(f"shape {shape}"[:80])
     except OSError:
         raise
-    except MemoryError:
-        raise
+    except MemoryError as error:  # or a literal nested deeper than Python's parser goes
+        bytearray(PARSER_BYTES)  # raises it again when memory is what lacks
+        raise DamagedInput("this is no .npy file (its header is nested too deep)", where, SAVE_AGAIN) from error
     except Exception as error:  # a literal of 10,000 signs makes the parser of Python raise almost anything
         said = str(error)[:200] or type(error).__name__
-        raise DamagedInput(f"this is no .npy file ({said})", where, "save it again with numpy.save") from error
+        raise DamagedInput(f"this is no .npy file ({said})", where, SAVE_AGAIN) from error
     return shape, fortran, dtype
 
 

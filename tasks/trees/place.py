@@ -219,7 +219,7 @@ class Summary:
 
 
 def summary_of(content: Mapping[str, Any]) -> Summary:
-    told = (float(content["record"][key]) for key in ("judged_rows", "loss", "ambiguity"))
+    told = (float(content["record"].get(key, 0.0)) for key in ("judged_rows", "loss", "ambiguity"))
     return Summary(content["digest"], tuple((held, train) for held, train, _ in content["children"]), *told)
 
 
