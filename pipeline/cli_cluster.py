@@ -102,7 +102,7 @@ def certificates(
         list[str] | None,
         typer.Option("--host", metavar="HOST", help="a name or address of the scheduler (and --host another)"),
     ] = None,
-    days: Annotated[int, typer.Option(min=1, help="how long they are valid")] = 3650,
+    days: Annotated[int, typer.Option(min=1, help="how long they are valid")] = 365,
     force: Annotated[bool, typer.Option("--force", help="replace those that are there")] = False,
 ) -> None:
     """Make certificates for a cluster of your own.

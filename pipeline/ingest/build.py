@@ -19,7 +19,7 @@ from pipeline.ingest.labels import LabelsLike
 from pipeline.ingest.layout import choose_block_rows, order_rows
 from pipeline.ingest.parts import Given, Parts, Reading, SourceLike, given_parts, open_sources, optional_part
 from pipeline.ingest.place import made_whole
-from pipeline.ingest.remote import remote
+from pipeline.ingest.remote import Remote, remote
 from pipeline.ingest.request import request_of
 from pipeline.ingest.scan import Scan, notes_of, refuse_damaged, refuse_non_finite, refuse_vanishing, scan_once
 from pipeline.ingest.source import Source
@@ -135,39 +135,50 @@ def ingest(
     held = optional_part("test", TEST, test_source, test_labels)
     given = given_parts(Given(TRAIN, source, labels), apart, held)
     drawing = _drawing(split, 0.0 if apart else validation, 0.0 if held else test, seed)
+    asked = Asked(classes, taxonomy, several_parents, drawing, (on_nonfinite, on_corrupt), dtype, block_rows)
+    limit, located = max_bytes or _half_of_memory(), (rows_at, labels_at, raw_shape, raw_dtype)
     url, place = "", at(dataset)
     if is_remote(place):
         url = str(place)
         refuse_existing(url, force)
         place, force = staged_at(url), True
     with made_whole(place, force, request) as folder, remote(_spool(folder), say) as fetch:
-        given = [Given(item.part, fetch.local(item.source), fetch.local(item.labels, True)) for item in given]
-        classes, taxonomy = fetch.local(classes), fetch.local(taxonomy)
-        drawing = replace(drawing, split=fetch.local(drawing.split))
-        kept = Kept(folder)
-        if kept.found and say:
-            say(f"continuing after {kept.n_blocks():,} blocks")
-        located: dict[str, Any] = {"rows_at": rows_at, "labels_at": labels_at}
-        located |= {"raw_shape": raw_shape, "raw_dtype": raw_dtype}
-        limit = max_bytes or _half_of_memory()
-        reading = Reading(_spool(folder), limit, fmt, index_base, n_features, **located, tick=copying)
-        parts = Parts(given, reading)
-        if n_features is not None:
-            check_columns(parts.n_features, n_features, parts.sources[0].name)
-        meter = _Meter(progress, parts.n_rows)
-        asked = Asked(classes, taxonomy, several_parents, drawing, (on_nonfinite, on_corrupt), dtype, block_rows)
-        content, scans = _decided(parts, [item.part for item in given], asked, kept, meter)
-        write_dataset(folder, parts, content, kept, meter)
-        if parts.body == Images.body:
-            from pipeline.ingest.image_listing import write_listing  # pyarrow takes its time to load
-
-            write_listing(folder, parts.sources, scans)
-        meter.end()
+        reading = Reading(_spool(folder), limit, fmt, index_base, n_features, *located, tick=copying)
+        _fill(folder, fetch, given, asked, reading, progress, say)
         if url:
             put_dataset(folder, url, say)
     if url:
         forget_staged(place)
     return Dataset.open(url or place)
+
+
+def _fill(
+    folder: Path,
+    fetch: Remote,
+    given: Sequence[Given],
+    asked: Asked,
+    reading: Reading,
+    progress: Progress | None,
+    say: Callable[[str], None] | None,
+) -> None:
+    """Write the whole dataset into a folder, continuing what is begun there."""
+    given = [Given(item.part, fetch.local(item.source), fetch.local(item.labels, True)) for item in given]
+    drawing = replace(asked.drawing, split=fetch.local(asked.drawing.split))
+    classes, taxonomy = fetch.local(asked.classes), fetch.local(asked.taxonomy)
+    asked, kept = replace(asked, classes=classes, taxonomy=taxonomy, drawing=drawing), Kept(folder)
+    if kept.found and say:
+        say(f"continuing after {kept.n_blocks():,} blocks")
+    parts = Parts(given, reading)
+    if reading.n_features is not None:
+        check_columns(parts.n_features, reading.n_features, parts.sources[0].name)
+    meter = _Meter(progress, parts.n_rows)
+    content, scans = _decided(parts, [item.part for item in given], asked, kept, meter)
+    write_dataset(folder, parts, content, kept, meter)
+    if parts.body == Images.body:
+        from pipeline.ingest.image_listing import write_listing  # pyarrow takes its time to load
+
+        write_listing(folder, parts.sources, scans)
+    meter.end()
 
 
 def _decided(parts: Parts, roles: Sequence[int], asked: Asked, kept: Kept, meter: _Meter) -> tuple[Content, list[Scan]]:

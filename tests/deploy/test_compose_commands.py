@@ -6,7 +6,6 @@ import os
 import socket
 import ssl
 import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,32 +20,12 @@ import yaml
 from pipeline.cluster import DASK_CONFIG
 from pipeline.commands.certificates import certificates
 from tests.deploy.compose import ROOT, WRITTEN, services
+from tests.deploy.started import CONFIG, free_port, own_environment, replaced
 from tests.systems.conftest import make_dataset
 from tests.systems.digests import digests_of
-from tests.systems.harness import WAIT, command, environment, labelgrove, wait_until
+from tests.systems.harness import WAIT, command, labelgrove, wait_until
 
 WORKERS = 2
-CONFIG = """\
-name = "small"
-[data]
-path = "{data}"
-[[encode]]
-name = "pq"
-kind = "pq"
-subquantizers = 8
-bits = 4
-[[train]]
-name = "ovr"
-kind = "ovr"
-rows = "pq"
-rounds = 2
-"""
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @dataclass
@@ -70,12 +49,7 @@ class Running:
             "/tmp/dask": str(self.folder / f"scratch-{number}"),
             "$$": "$",
         }
-        found = []
-        for word in text:
-            for old, new in changes.items():
-                word = word.replace(old, new)
-            found.append(word)
-        return found
+        return replaced(text, changes)
 
     def start(self, name: str, number: int = 0) -> None:
         service = self.services[name]
@@ -90,8 +64,7 @@ class Running:
         """Of a service: its own, the settings that the image has in /etc/dask, this Python first on the path."""
         given = {key: value for key, value in self.services[name]["environment"].items() if value is not None}
         given = {key: value.replace("/certificates", str(self.folder / "c")) for key, value in given.items()}
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-        return environment(PATH=path, DASK_CONFIG=str(ROOT / "deploy/dask.yaml"), **given, **more)
+        return own_environment(**given, **more)
 
     def healthy(self, name: str, number: int = 0) -> bool:
         """What its health check says."""
@@ -180,7 +153,7 @@ def test_a_run_from_outside_and_one_of_the_submit_service_equal_the_serial_one(
     running: Running, tmp_path: Path
 ) -> None:
     config = tmp_path / "config.toml"
-    config.write_text(CONFIG.format(data=make_dataset(tmp_path).path))
+    config.write_text(CONFIG.format(name="small", data=make_dataset(tmp_path).path))
     profile = running.folder / "c/profile.toml"
     profile.write_text(profile.read_text().replace("8786", str(running.port)))
     serial = labelgrove("run", config, "--scheduler", "serial")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import ssl
 import stat
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
+from pipeline.cli_cluster import certificates as command
 from pipeline.commands.certificates import AUTHORITY, CERTIFICATE, KEY, PROFILE, certificates
 from pipeline.outputs import OutputExists
 from pipeline.profile import InsecureScheduler, Profile, ProfileError, check_connection, is_loopback, load_profile
@@ -152,3 +154,9 @@ def test_a_file_that_is_no_scheduler_file_is_named(tmp_path: Path, content: str)
     file.write_text(content)
     with pytest.raises(ProfileError, match="no scheduler file"):
         load_profile(None, scheduler=str(file))
+
+
+def test_the_command_has_the_default_of_the_function() -> None:
+    """`--help` loads nothing heavy, so the command line says the number itself."""
+    of_command, of_function = (inspect.signature(found).parameters["days"].default for found in (command, certificates))
+    assert of_command == of_function == 365

@@ -72,8 +72,8 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
-def watch_a_run(browser: Browser, dashboard: str, scheduler: str, folder: Path) -> None:
-    """From Dask's status page to ours by the tab, before a run, during it, and when it is over."""
+def watch_a_run(browser: Browser, dashboard: str, scheduler: str, folder: Path) -> dict[str, Any]:
+    """From Dask's status page to ours by the tab, before a run, during it, until it is over; the state then."""
     page, config = browser.page, make_config(folder)
     page.set_default_timeout(120_000)
     page.goto(f"{dashboard}/status")
@@ -107,7 +107,12 @@ def watch_a_run(browser: Browser, dashboard: str, scheduler: str, folder: Path) 
         process.wait(60)
     page.screenshot(path=folder / "page.png")
     print("pictures:", folder / "during.png", folder / "page.png")
-    run = state_at(dashboard)["runs"][0]
+    run: dict[str, Any] = state_at(dashboard)["runs"][0]
+    return run
+
+
+def assert_shown(browser: Browser, run: dict[str, Any]) -> None:
+    """The page shows what the run's state says at its end, nothing went wrong in it, and it asked nobody else."""
     objectives = [
         row[run["iterations"]["trace"]["columns"].index("objective")] for row in run["iterations"]["trace"]["rows"]
     ]
@@ -145,7 +150,9 @@ def test_what_is_told_stands_on_the_page(browser: Browser, tmp_path: Path) -> No
 def test_a_run_is_watched_in_a_browser(browser: Browser, tmp_path: Path) -> None:
     with connected(Profile("local:2", memory_per_worker="1 GiB", dashboard="127.0.0.1:0")) as client:
         dashboard = str(client.dashboard_link).removesuffix("/status")
-        watch_a_run(browser, dashboard, client.scheduler.address, tmp_path)
+        run = watch_a_run(browser, dashboard, client.scheduler.address, tmp_path)
+        assert run["state"] == "finished"
+        assert_shown(browser, run)
 
 
 @contextlib.contextmanager
@@ -178,7 +185,9 @@ def cluster(folder: Path) -> Iterator[tuple[str, str]]:
 @pytest.mark.timeout(900)
 def test_a_run_is_watched_on_a_cluster_of_processes(browser: Browser, tmp_path: Path) -> None:
     with cluster(tmp_path) as (address, dashboard):
-        watch_a_run(browser, dashboard, address, tmp_path)
+        run = watch_a_run(browser, dashboard, address, tmp_path)
+        assert run["state"] == "finished"
+        assert_shown(browser, run)
     log = (tmp_path / "cluster.log").read_text()
     assert "Run preload setup: pipeline.dashboard" in log
     assert "Uncaught exception" not in log
