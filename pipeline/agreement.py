@@ -46,12 +46,21 @@ def looker(packages: Sequence[str], sources: Sequence[str]) -> Callable[..., Fac
         for name in sources:
             found |= digest_of(name, sys.modules)
         with contextlib.suppress(ImportError):  # what is not there is told above
-            import numpy  # noqa: F401  its BLAS is asked
-            from threadpoolctl import threadpool_info
-
-            kernels = {str(entry.get("architecture")) for entry in threadpool_info() if entry["user_api"] == "blas"}
-            found["BLAS kernels"] = ", ".join(sorted(kernels))
+            found["BLAS kernels"] = ", ".join(sorted(kernels()))
         return found
+
+    def kernels() -> set[str]:
+        """Of the BLAS libraries that numpy and scipy compute with."""
+        from pathlib import Path
+
+        import numpy  # noqa: F401  loads its BLAS
+        import scipy.linalg  # noqa: F401  and this its own
+        from threadpoolctl import threadpool_info
+
+        blas = [entry for entry in threadpool_info() if entry["user_api"] == "blas"]
+        brought = {"numpy.libs", "scipy.libs"}  # by wheels; OpenCV, once imported, brings one that we do not use
+        ours = [entry for entry in blas if brought & {*Path(entry["filepath"]).parts}]
+        return {str(entry.get("architecture")) for entry in ours or blas}
 
     def digest_of(name: str, modules: Mapping[str, Any]) -> dict[str, str]:
         """Of the sources that `import name` would take, or has taken, and where they are."""
@@ -144,12 +153,16 @@ def joined(names: Sequence[str], most: int = 3) -> str:
 
 
 def bits_warning(here: Facts, parts: Sequence[Part]) -> str:
-    """What differs that is no reason to stop: other processors compute other last bits; "" if nothing does."""
-    rows = [name for name in BITS if len({part.facts.get(name, ABSENT) for part in parts} | {here[name]}) > 1]
+    """What differs that is no reason to stop: other processors compute other last bits; "" if nothing does.
+
+    The scheduler's is nobody's business, since it computes nothing.
+    """
+    workers = [part for part in parts if part.required != OF_A_SCHEDULER]
+    rows = [name for name in BITS if len({part.facts.get(name, ABSENT) for part in workers} | {here[name]}) > 1]
     if not rows:
         return ""
     said = "processors differ, so the last bits of results may: the same digests are not promised here"
-    return f"{said}\n{table(here, parts, rows)}"
+    return f"{said}\n{table(here, workers, rows)}"
 
 
 def dask_facts(told: Mapping[str, Any]) -> Facts:

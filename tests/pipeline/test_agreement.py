@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 from pipeline.agreement import (
@@ -16,6 +19,7 @@ from pipeline.agreement import (
     looker,
     mismatch,
 )
+from tests.systems.harness import ROOT
 
 HERE = {
     "python": "3.11",
@@ -77,6 +81,24 @@ def test_other_processors_are_a_warning() -> None:
     assert text.splitlines()[-1].split() == ["BLAS", "kernels", "Zen", "Zen", "Haswell"]
 
 
+def test_the_processor_of_a_scheduler_is_no_warning() -> None:
+    elsewhere = Part("scheduler", {**HERE, "BLAS kernels": "Haswell", "machine": "y"}, OF_A_SCHEDULER)
+    assert bits_warning(HERE, [elsewhere, Part("bare", {}, OF_A_SCHEDULER), worker("w1")]) == ""
+
+
+def test_the_blas_that_opencv_brings_is_not_ours() -> None:
+    """A driver that has decoded images has it loaded, a worker that has not does not: they compute the same."""
+    bare = "from pipeline.agreement import facts_here; print(facts_here()['BLAS kernels'])"
+    environment = {name: text for name, text in os.environ.items() if not name.startswith("OPENBLAS_")}
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+        )
+        for code in (bare, f"import cv2\n{bare}")
+    ]
+    assert told[0].stdout == told[1].stdout != "\n"
+
+
 def test_many_workers_are_counted() -> None:
     assert joined([f"w{i}" for i in range(7)]) == "w0, w1, w2 and 4 more"
 
@@ -89,8 +111,6 @@ def test_the_facts_of_this_process_are_whole() -> None:
 
 
 def test_the_digest_is_of_names_and_contents_of_sources(tmp_path: Path) -> None:
-    import sys
-
     package = tmp_path / "grove_of_a_test"
     package.mkdir()
     look = looker((), (package.name,))
