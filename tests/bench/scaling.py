@@ -1,11 +1,13 @@
 """One worker and two on the same work, and what a plan says of a matrix that is far larger.
 
-    python -m tests.bench.scaling workers FOLDER [--rows 60000] [--classes 200] [--features 512] [--repeats 3]
+    python -m tests.bench.scaling workers FOLDER [--encode] [--rows 60000] [--classes 200] [--features 512] [--repeats 3]
     python -m tests.bench.scaling plan FOLDER [--rows 9000000] [--classes 10000] [--features 1024]
 
-`workers`: product-quantised codes, one-vs-rest on rows and on codes, a label tree on codes; runs on local:1 and local:2
-by turns, the best of each call. Per call of the pool: seconds from the start of its first task to the end of its last,
-the ratio, and the share of the workers' time that was spent inside tasks. Digests of all runs must be equal.
+`workers`: product-quantised codes, one-vs-rest on rows and on codes, a label tree on codes (the codes alone with
+--encode); runs on local:1 and local:2 by turns, the best of each call. Per call of the pool: seconds from the start of
+its first task to the end of its last, the ratio, and the share of the workers' time that was spent inside tasks. Before
+each turn the machine is asked what two processes gain on it that share nothing: its processors may be half of a core
+each, or slow down together. Digests of all runs must be equal.
 
 `plan`: a dataset whose metadata and labels are there and whose rows are not (a plan reads no rows), and the plan of
 the same systems over it: steps, tasks, memory of a worker, disk.
@@ -16,6 +18,9 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import subprocess
+import sys
+import time
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -33,7 +38,7 @@ from tests.bench.many_classes import planted
 from tests.bench.record import record
 from tests.stores import store_columns
 
-CONFIG = """\
+CODES = """\
 name = "{name}"
 [data]
 path = "{dataset}"
@@ -41,6 +46,8 @@ path = "{dataset}"
 name = "pq"
 kind = "pq"
 subquantizers = {subquantizers}
+"""
+MODELS = """\
 [[train]]
 name = "ovr"
 kind = "ovr"
@@ -56,11 +63,39 @@ rows = "pq"
 """
 
 
-def write_config(folder: Path, name: str, dataset: Path, subquantizers: int, rows: str) -> Path:
-    """The config of a run over a dataset."""
+YARDSTICK = """\
+import time
+import numpy as np
+from tasks.quantize.assign import nearest
+draw = np.random.default_rng(0)
+values = draw.standard_normal((2048, 512), np.float32)
+codebooks = draw.standard_normal((64, 256, 8), np.float32)
+nearest(values, codebooks)
+input()
+start = time.perf_counter()
+for _ in range(40):
+    nearest(values, codebooks)
+print(time.perf_counter() - start)
+"""
+
+
+def write_config(folder: Path, name: str, dataset: Path, subquantizers: int, rows: str, parts: str) -> Path:
+    """The config of a run over a dataset; `parts` is CODES, or CODES + MODELS."""
     path = folder / f"{name}.toml"
-    path.write_text(CONFIG.format(name=name, dataset=dataset, subquantizers=subquantizers, rows=rows))
+    path.write_text(parts.format(name=name, dataset=dataset, subquantizers=subquantizers, rows=rows))
     return path
+
+
+def alone_and_together(n: int) -> float:
+    """Seconds that each of n processes needs for the same encoding at the same time, on average."""
+    words = [sys.executable, "-c", YARDSTICK]
+    piped: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    processes = [subprocess.Popen(words, **piped) for _ in range(n)]
+    time.sleep(5)  # all have compiled, or loaded what was compiled, and wait
+    for process in processes:
+        process.stdin.write("\n")  # type: ignore[union-attr]
+        process.stdin.flush()  # type: ignore[union-attr]
+    return sum(float(process.communicate()[0]) for process in processes) / n
 
 
 # ---- one worker and two ------------------------------------------------------------------------------------------
@@ -72,7 +107,7 @@ def made(folder: Path, n_rows: int, n_classes: int, n_features: int) -> Path:
     if not dataset.exists():
         write_rows(folder, n_rows, planted(n_classes, n_features), noise=0.9)
         source, labels = str(folder / "rows.npy"), str(folder / "labels.npy")
-        labelgrove("ingest", source, str(dataset), "--labels", labels, "--block-rows", "2048")
+        labelgrove("ingest", source, str(dataset), "--labels", labels)
     return dataset
 
 
@@ -101,33 +136,39 @@ def steps_of(run: Path) -> dict[str, float]:
     return {found["step"]: float(found["measured"]["seconds"]) for found in done}
 
 
-def compare(folder: Path, n_rows: int, n_classes: int, n_features: int, repeats: int) -> dict[str, Any]:
+def compare(folder: Path, sizes: tuple[int, int, int], repeats: int, parts: str) -> dict[str, Any]:
     """Runs on one worker and on two by turns; prints each call's and step's best and their ratio."""
+    n_rows, n_classes, n_features = sizes
     dataset = made(folder, n_rows, n_classes, n_features)
     best: dict[int, dict[str, dict[str, float]]] = {1: {}, 2: {}}
     digests: set[str] = set()
     steps: dict[int, dict[str, float]] = {1: {}, 2: {}}
+    limits = []
     for turn in range(repeats):
+        limits.append(2 * alone_and_together(1) / alone_and_together(2))
         for workers in (1, 2):
             name = f"w{workers}-{turn}"
             shutil.rmtree(folder / "runs" / name, ignore_errors=True)
-            config = write_config(folder, name, dataset, n_features // 8, "x")
+            config = write_config(folder, name, dataset, n_features // 8, "x", parts)
             labelgrove("run", str(config), "--scheduler", f"local:{workers}", "--memory", "3 GB")
             run = folder / "runs" / name
-            digests.add(json.dumps({model: found["digest"] for model, found in models_of(run).items()}, sort_keys=True))
+            digests.add(json.dumps(digests_of(run), sort_keys=True))
             for call, found in calls_of(run).items():
                 if call not in best[workers] or found["seconds"] < best[workers][call]["seconds"]:
                     best[workers][call] = found
             for step, seconds in steps_of(run).items():
                 steps[workers][step] = min(seconds, steps[workers].get(step, seconds))
     assert len(digests) == 1, f"runs differ: {digests}"
+    print(f"two processes that share nothing, on this machine: {', '.join(f'{limit:.2f}x' for limit in limits)}")
     print_calls(best, steps)
-    return {"calls": best, "steps": steps, "rows": n_rows, "classes": n_classes, "features": n_features}
+    counts = {"rows": n_rows, "classes": n_classes, "features": n_features}
+    return {"calls": best, "steps": steps, "limits": limits, **counts}
 
 
-def models_of(run: Path) -> dict[str, Any]:
-    """model.json of every model."""
-    return {path.parent.name: json.loads(path.read_text()) for path in run.glob("models/*/model.json")}
+def digests_of(run: Path) -> dict[str, str]:
+    """Of each step."""
+    done = (json.loads(path.read_text()) for path in run.glob("steps/*/DONE.json"))
+    return {found["step"]: str(found["digest"]) for found in done}
 
 
 def print_calls(best: dict[int, dict[str, dict[str, float]]], steps: dict[int, dict[str, float]]) -> None:
@@ -179,7 +220,7 @@ def hollow(folder: Path, n_rows: int, n_classes: int, n_features: int, block_row
 def plan(folder: Path, n_rows: int, n_classes: int, n_features: int) -> dict[str, Any]:
     """What a plan of the same systems says: tasks, memory, disk."""
     dataset = hollow(folder, n_rows, n_classes, n_features, block_rows=8192)
-    config = write_config(folder, "hollow", dataset, max(8, n_features // 16), "pq")
+    config = write_config(folder, "hollow", dataset, max(8, n_features // 16), "pq", CODES + MODELS)
     made_plan = make_plan(load_config(config))
     memory = memory_plan(made_plan, Profile("local:2", memory_per_worker="8 GiB"))
     found: dict[str, Any] = {"worker_peak_bytes": memory.peak, "disk_bytes": made_plan.disk_bytes, "steps": {}}
@@ -199,6 +240,7 @@ def main() -> None:
     parser.add_argument("what", choices=("workers", "plan"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--encode", action="store_true", help="codes alone")
     for name in ("rows", "classes", "features"):
         parser.add_argument(f"--{name}", type=int)
     asked = parser.parse_args()
@@ -207,7 +249,8 @@ def main() -> None:
     rows, classes, features = (60_000, 200, 512) if there else (9_000_000, 10_000, 1024)
     sizes = (asked.rows or rows, asked.classes or classes, asked.features or features)
     if there:
-        print(record("scaling", compare(folder, *sizes, asked.repeats)))
+        parts = CODES if asked.encode else CODES + MODELS
+        print(record("scaling_encode" if asked.encode else "scaling", compare(folder, sizes, asked.repeats, parts)))
     else:
         print(record("scaling_plan", plan(folder, *sizes)))
 
