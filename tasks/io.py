@@ -267,6 +267,19 @@ def read_rows(block: Block) -> Rows:
     return rows
 
 
+def take_rows(block: Block, index: Array) -> Array:
+    """Some rows of a block, (index.size, n_features) float32, which this process keeps apart from the block.
+
+    A sample that is read again and again is far smaller than its blocks, and stays when they have to give way.
+
+    index  (n,) int64, from the start of the block
+    """
+    version, _ = _reader(block)
+    key = (block, index.tobytes())
+    found: Array = ROWS.fetch(key, version, lambda: read_rows(block).take(index).to_array(), _nbytes)
+    return found
+
+
 def load_rows(block: Block) -> Rows:
     """The rows of a block, read from the store even when this process has them: for checks of the store itself."""
     return _reader(block)[1]()

@@ -22,9 +22,9 @@ from tasks.io import Block, create_codes, facts_of, read_codebooks
 from tasks.quantize.blocks import (
     SLICE_BYTES,
     EncodeReport,
-    SamplePart,
-    codebook_sums_block,
+    codebook_sums_blocks,
     count_eligible,
+    parted,
     plan_sample,
     sample_block,
 )
@@ -44,7 +44,7 @@ class PqStage(EncodeStage):
     encoding: PqEncoding
     params: PqParams
     n_features: int  # of the rows that are encoded
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     @classmethod
     def of(cls, encoding: PqEncoding, facts: Facts) -> Self:
@@ -59,7 +59,7 @@ class PqStage(EncodeStage):
         dataset = facts.dataset
         books = 4 * self.n_features * self.params.n_centroids
         codes = dataset.block_rows * self.params.resolve(self.n_features)
-        task = 2 * facts.rows[self.encoding.rows].block_bytes + 6 * SLICE_BYTES + 5 * books + 2 * codes + 32 * MEGABYTE
+        task = 2 * facts.rows[self.encoding.rows].block_bytes + 6 * SLICE_BYTES + 8 * books + 2 * codes + 32 * MEGABYTE
         first = 3 * 4 * self.n_features * FIRST_ROWS * self.params.n_centroids
         blocks = len(dataset.blocks())
         disk = blocks * (codes + FILE_BYTES) + books + CARD_BYTES
@@ -113,9 +113,9 @@ class PoolCodebooks:
         self.pool, self.name, self.dataset = pool, stage.encoding.name, work.dataset.path
         self.seed = work.seed
         eligible = pool.map(count_eligible, blocks, self.dataset, name=f"count_{self.name}")
-        self.parts: list[SamplePart] = plan_sample(blocks, eligible, stage.params.sample, self.seed)
-        first = FIRST_ROWS * stage.params.n_centroids
-        self.first: list[SamplePart] = plan_sample(blocks, eligible, min(first, stage.params.sample), self.seed)
+        sample, n_centroids = stage.params.sample, stage.params.n_centroids
+        self.runs = parted(plan_sample(blocks, eligible, sample, self.seed), stage.n_features, n_centroids)
+        self.first = plan_sample(blocks, eligible, min(FIRST_ROWS * n_centroids, sample), self.seed)
 
     def initial_sample(self) -> Array:
         parts = self.pool.map(sample_block, self.first, self.dataset, self.seed, name=f"sample_{self.name}")
@@ -123,6 +123,6 @@ class PoolCodebooks:
 
     def sums(self, codebooks: Array) -> CodebookSums:
         total: CodebookSums = self.pool.sum(
-            codebook_sums_block, self.parts, codebooks, self.dataset, self.seed, name=f"kmeans_{self.name}"
+            codebook_sums_blocks, self.runs, codebooks, self.dataset, self.seed, name=f"kmeans_{self.name}"
         )
         return total

@@ -1,7 +1,7 @@
 """One worker and two on the same work, and what a plan says of a matrix that is far larger.
 
-    python -m tests.bench.scaling workers FOLDER [--encode] [--rows 60000] [--classes 200] [--features 512] [--repeats 3]
-    python -m tests.bench.scaling plan FOLDER [--rows 9000000] [--classes 10000] [--features 1024]
+    python -m tests.bench.scaling workers FOLDER [--encode --rows 60000 --classes 200 --features 512 --repeats 3]
+    python -m tests.bench.scaling plan FOLDER [--rows 9000000 --classes 10000 --features 1024]
 
 `workers`: product-quantised codes, one-vs-rest on rows and on codes, a label tree on codes (the codes alone with
 --encode); runs on local:1 and local:2 by turns, the best of each call. Per call of the pool: seconds from the start of

@@ -27,9 +27,11 @@ from tasks.quantize import blocks as module
 from tasks.quantize.assign import origins
 from tasks.quantize.blocks import (
     EncodeReport,
-    codebook_sums_block,
+    SamplePart,
+    codebook_sums_blocks,
     count_eligible,
     encode_block,
+    parted,
     plan_sample,
     sample_block,
 )
@@ -222,12 +224,31 @@ def test_a_sample_reads_few_blocks_but_enough(monkeypatch: pytest.MonkeyPatch) -
     assert plan_sample(blocks, [0] * 20, 12, seed=5) == []
 
 
+@pytest.mark.parametrize(("n_features", "runs"), [(1, [8]), (10, [4, 4]), (20, [2, 2, 2, 2]), (80, [1] * 8)])
+def test_parts_of_little_work_share_a_task(monkeypatch: pytest.MonkeyPatch, n_features: int, runs: list[int]) -> None:
+    monkeypatch.setattr(module, "LEAST_WORK", 5 * 8 * 10 * 4)
+    parts = [SamplePart(Block("x", i, 10 * i, 10 * i + 10), 5) for i in range(8)]
+    found = parted(parts, n_features, n_centroids=8)
+    assert [len(run) for run in found] == runs
+    assert [part for run in found for part in run] == parts
+
+
+def test_rows_drawn_again_are_those_of_the_store_as_it_is(tmp_path: Path) -> None:
+    """They are kept between rounds, though never longer than what they were drawn from."""
+    values = whole_numbers(8, 30, 4)
+    part = SamplePart(blocks_of(f"{stored(tmp_path, values, 30, 'dense')}/X")[0], 9)
+    first = sample_block(part, "", 2)
+    assert sample_block(part, "", 2) is first
+    stored(tmp_path, values + 1, 30, "dense")
+    np.testing.assert_array_equal(sample_block(part, "", 2), first + 1)
+
+
 def test_sums_over_parts_are_those_of_the_sample(tmp_path: Path) -> None:
     values, codebooks = whole_numbers(8, 30, 4), whole_numbers(9, 2, 5, 2)
     dataset = stored(tmp_path, values, 7, "csr")
     blocks = blocks_of(f"{dataset}/X")
     parts = plan_sample(blocks, [count_eligible(block, dataset) for block in blocks], 30, seed=2)
-    total = add_up([codebook_sums_block(part, codebooks, dataset, 2) for part in parts])
+    total = add_up([codebook_sums_blocks(run, codebooks, dataset, 2) for run in (parts[:2], parts[2:])])
     whole = assign_and_sum(values[:20], codebooks)
     np.testing.assert_array_equal(total.counts, whole.counts)
     np.testing.assert_array_equal(total.sums, whole.sums)
