@@ -81,6 +81,8 @@ class Tally:
 
 def rows_of(item: Item) -> int:
     """Rows that an item stands for, 0 when it does not say."""
+    if isinstance(item, list | tuple):
+        return sum(rows_of(one) for one in item)
     blocks = getattr(item, "blocks", None)
     if blocks is not None:
         return sum(block.n_rows for block in blocks)

@@ -172,4 +172,5 @@ def test_labels_and_rows_of_items() -> None:
     assert label_of((Piece(1), Piece(2))) == "00001"
     assert label_of("word") == "word"
     assert rows_of(Piece(0, 9)) == 9
+    assert rows_of((Piece(0, 9), Piece(1, 4))) == 13
     assert rows_of("word") == 0
