@@ -1,6 +1,6 @@
 """The config: what is learnt. TOML in, one strict model out, every finding at once, with line and nearest key.
 
-Where a run happens (workers, memory, TLS) is a `Profile` (pipeline/profile.py) and never stands here.
+Where a run happens (workers, memory, TLS) is a `Profile` (pipeline/connection/profile.py) and never stands here.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from pipeline.fit_watch import ToldRounds
 from pipeline.pool import Pool
-from pipeline.telling import Tell, untold
+from pipeline.watching.fit_watch import ToldRounds
+from pipeline.watching.telling import Tell, untold
 from tasks.fit.average import ModelSum
 from tasks.fit.blocks import make_partitions
 from tasks.fit.checkpoint import FileCheckpoint, keep, load_kept

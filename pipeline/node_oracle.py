@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.pool import Pool
-from pipeline.tree_watch import TreeWatch
+from pipeline.watching.tree_watch import TreeWatch
 from tasks.fit.average import ModelSum
 from tasks.fit.blocks import Partition, make_partitions
 from tasks.fit.checkpoint import FileCheckpoint

@@ -9,9 +9,9 @@ from typing import Any
 
 from pipeline.choice import EVERYTHING, Choice, model_of, without
 from pipeline.config import LoadedConfig, RunConfig, TaxonomyLearner
+from pipeline.connection.profile import HEAP_KEPT_BYTES, Profile
 from pipeline.dataset import Dataset
 from pipeline.errors import OtherRun
-from pipeline.profile import HEAP_KEPT_BYTES, Profile
 from pipeline.published import REPORT, AskedStep, config_changes
 from pipeline.reasons import why_not
 from pipeline.rows_facts import rows_facts
@@ -117,7 +117,7 @@ class MemoryPlan:
 
 def memory_plan(plan: Plan, profile: Profile) -> MemoryPlan:
     """The cache gives way to the tasks. `peak` may come out above the limit: `check_resources` refuses then."""
-    from pipeline.profile import parse_bytes
+    from pipeline.connection.profile import parse_bytes
 
     limit = profile.memory_bytes() if profile.local_workers else 0
     need = profile.threads * plan.task_bytes

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from pipeline.cluster import ClusterWatch, Held
+from pipeline.connection.cluster import ClusterWatch, Held
+from pipeline.connection.timeouts import Timeouts
 from pipeline.driven import POLL_SECONDS, Drive, driven
-from pipeline.timeouts import Timeouts
 from tasks.calls import Receipt, add_outcomes, call, publish
 from tasks.files import disk_room
 from tasks.places import remove_folder

@@ -13,11 +13,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from pipeline.pace import Pace
 from pipeline.plan import PlannedStep
 from pipeline.report.numbers import seconds as seconds_text
 from pipeline.report.table import plain_terminal
 from pipeline.runner import View
+from pipeline.watching.pace import Pace
 
 PLAIN_SECONDS = 10.0  # a plain view is never silent for longer
 WIDE = 80  # cells of a terminal from which on a bar is drawn

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pipeline.performance import FOLDER as PERFORMANCE
-from pipeline.performance import damaged_reports
 from pipeline.store import DONE, EVENTS, MANIFEST, Done, RunFolder, RunFormat, bytes_digest, file_digest, read_manifest
 from pipeline.task_table import TASKS, receipts_hold
+from pipeline.watching.performance import FOLDER as PERFORMANCE
+from pipeline.watching.performance import damaged_reports
 from tasks.errors import ArtefactError
 from tasks.places import is_remote
 from tasks.versions import version_of

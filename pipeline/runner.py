@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.choice import EVERYTHING, Choice
-from pipeline.cluster import connected, dashboard_text, security_of
 from pipeline.config import LoadedConfig
+from pipeline.connection.cluster import connected, dashboard_text, security_of
+from pipeline.connection.profile import Profile
 from pipeline.data_check import check_data
 from pipeline.errors import RunLocked, TaskKilled
 from pipeline.histograms import readers_of, refuse_negative
 from pipeline.lock import locked, refuse_lost
 from pipeline.notes import learner_notes, needed_note, note_line
-from pipeline.performance import FOLDER as PERFORMANCE
-from pipeline.performance import forget_damaged, performance_kept, report_marks
 from pipeline.plan import (
     MemoryPlan,
     Plan,
@@ -31,7 +30,6 @@ from pipeline.plan import (
     still_wanted,
 )
 from pipeline.pool import DaskPool, Progress, SerialPool, silent
-from pipeline.profile import Profile
 from pipeline.resources import check_resources, killed_in
 from pipeline.stage import Asked, Work
 from pipeline.stop_request import Stop, stoppable
@@ -48,7 +46,9 @@ from pipeline.store import (
     write_text,
 )
 from pipeline.task_table import TASKS, append_receipts, receipts_hold
-from pipeline.telling import IO_RETRIES, NOBODY, Audience, telling
+from pipeline.watching.performance import FOLDER as PERFORMANCE
+from pipeline.watching.performance import forget_damaged, performance_kept, report_marks
+from pipeline.watching.telling import IO_RETRIES, NOBODY, Audience, telling
 from tasks.calls import Receipt
 from tasks.errors import ResourceError
 from tasks.files import disk_room

@@ -15,7 +15,7 @@ from pipeline.dataset import Dataset
 from pipeline.pool import Pool
 from pipeline.rows_facts import RowsFacts
 from pipeline.store import Done
-from pipeline.telling import untold
+from pipeline.watching.telling import untold
 from tasks.io import Block, blocks_of
 from tasks.taxonomy import Taxonomy
 

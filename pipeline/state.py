@@ -9,7 +9,7 @@ from typing import Any
 from pipeline.lock import holder
 from pipeline.published import asked_steps, results_of
 from pipeline.store import RunFolder
-from pipeline.submission import SUBMITTED, WORKER_GONE, Submission, read_submission
+from pipeline.submitted.submission import SUBMITTED, WORKER_GONE, Submission, read_submission
 
 ENDS = ("finished", "failed", "interrupted")
 RUNNING, WAITING = "running", "waiting"

@@ -21,7 +21,7 @@ import psutil
 
 from pipeline.lock import holder
 from pipeline.store import RunFolder, plain, read_json, write_json
-from pipeline.submission import read_submission
+from pipeline.submitted.submission import read_submission
 from tasks.errors import LabelgroveError
 from tasks.places import is_remote
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.pool import Pool
-from pipeline.tree_watch import TreeWatch
+from pipeline.watching.tree_watch import TreeWatch
 from tasks.fit.hinge_ascent import ABREAST
 from tasks.relaxed.ground import (
     Ground,

@@ -17,9 +17,9 @@ CLUSTER = {"dask", "distributed"}
 # The pool submits, the cluster connects; what workers must agree on is checked by plugins of Dask.
 WITHIN_THE_SCHEDULER = {f"pipeline/dashboard/{name}.py" for name in ("__init__", "page", "plugin")}  # a preload of it
 # A submitted run is one task that drives it, handed over by a client: neither knows what a run computes.
-SUBMISSION = {"pipeline/driver_task.py", "pipeline/handing_over.py"}
-MAY_USE_CLUSTER = {"pipeline/pool.py", "pipeline/cluster.py", "pipeline/own_workers.py", "pipeline/agreement.py"}
-MAY_USE_CLUSTER |= WITHIN_THE_SCHEDULER | SUBMISSION
+SUBMISSION = {"pipeline/submitted/driver_task.py", "pipeline/submitted/handing_over.py"}
+CONNECTION = {f"pipeline/connection/{name}.py" for name in ("agreement", "cluster", "own_workers")}
+MAY_USE_CLUSTER = {"pipeline/pool.py"} | CONNECTION | WITHIN_THE_SCHEDULER | SUBMISSION
 STORES = {"zarr", "numcodecs"}
 MAY_USE_STORES = {"tasks/zarr_nodes.py", "pipeline/ingest/zarr_folder.py"}
 HEAVY = {"bokeh", "dask", "distributed", "fsspec", "h5py", "matplotlib", "numba", "pyarrow", "scipy", "sklearn", "zarr"}

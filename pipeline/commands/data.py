@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pipeline.connection.profile import parse_bytes
 from pipeline.dataset import SPLITS, Dataset
 from pipeline.ingest import ingest as ingest_files
-from pipeline.profile import parse_bytes
 from pipeline.progress import pace_text
 from pipeline.run_check import run_problems
 from pipeline.store import MANIFEST, RunFolder
@@ -70,7 +70,7 @@ class _Rate:
     """Rows per second and remaining time of an ingest, on one line of a terminal."""
 
     def __init__(self) -> None:
-        from pipeline.pace import Pace
+        from pipeline.watching.pace import Pace
 
         self.pace, self.live = Pace(), sys.stderr.isatty()
 

@@ -14,7 +14,7 @@ from pipeline.last_resort import say
 from pipeline.report.table import printable
 from pipeline.state import UNDER_WAY, last_end, phase_of
 from pipeline.store import RunFolder
-from pipeline.submission import log_of, read_submission
+from pipeline.submitted.submission import log_of, read_submission
 from tasks.places import is_remote
 from tasks.urls import StoreUnreachable
 

@@ -26,7 +26,7 @@ from pipeline.resources import free_bytes
 from pipeline.stages.publish import environment
 from pipeline.state import state_of
 from pipeline.store import MANIFEST, RunFolder, RunFormat, read_json, read_manifest
-from pipeline.submission import read_submission
+from pipeline.submitted.submission import read_submission
 from tasks.errors import UsageError
 
 

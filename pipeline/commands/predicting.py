@@ -24,6 +24,7 @@ from pipeline.accuracy import (
 from pipeline.commands.inspecting_svm import kind_of
 from pipeline.commands.model_folders import refuse_other_folder
 from pipeline.commands.new_rows import OPTIONS, is_dataset, open_rows, options_of
+from pipeline.connection.profile import is_far
 from pipeline.dataset import SPLITS, Dataset
 from pipeline.ingest.errors import check_columns
 from pipeline.ingest.images import ImageSource
@@ -31,7 +32,6 @@ from pipeline.ingest.place import scratch_beside
 from pipeline.ingest.remote import remote, shown
 from pipeline.outputs import ACCURACY, metrics_path, output_place, put_in_place, write_numbers
 from pipeline.plan import MemoryPlan, human_bytes
-from pipeline.profile import is_far
 from pipeline.store import RunFolder
 from tasks.errors import UsageError
 from tasks.features.errors import NegativeFeature, numbered

@@ -14,12 +14,12 @@ from pipeline.accuracy import ALL_ROWS, NONE, known_classes
 from pipeline.commands.looking import find_run
 from pipeline.commands.new_rows import OPTIONS, open_rows, options_of
 from pipeline.commands.running import profile_of
+from pipeline.connection.profile import is_far
 from pipeline.dataset import COLUMNS, SPLITS
 from pipeline.ingest.place import scratch_beside
 from pipeline.ingest.remote import shown
 from pipeline.outputs import RETRIEVAL, metrics_path, output_place, put_in_place, text_table, write_numbers
 from pipeline.plan import MemoryPlan, human_bytes
-from pipeline.profile import is_far
 from pipeline.report.numbers import percent
 from pipeline.run_codes import RunCodes
 from pipeline.runner import View, open_pool

@@ -11,14 +11,13 @@ from typing import Any
 from pipeline.choice import EVERYTHING, Choice, without
 from pipeline.config import LoadedConfig, RunConfig, dataset_of_text, load_config
 from pipeline.config_errors import ConfigError
+from pipeline.connection.profile import Profile, load_profile
 from pipeline.dataset import Dataset
 from pipeline.histograms import readers_of, refuse_negative
 from pipeline.lock import locked
 from pipeline.notes import learner_notes, needed_note, note_line
-from pipeline.performance import mark_again, reports
 from pipeline.plan import IDLE_WORKER_BYTES, MemoryPlan, Plan, facts_of, human_bytes, make_plan, memory_plan
 from pipeline.preset import PRESETS, write_preset
-from pipeline.profile import Profile, load_profile
 from pipeline.progress import view_for_terminal
 from pipeline.published import stale_models
 from pipeline.report.numbers import seconds
@@ -29,6 +28,7 @@ from pipeline.stage import Facts
 from pipeline.stop_request import Stop
 from pipeline.store import MANIFEST
 from pipeline.systems import stages_of
+from pipeline.watching.performance import mark_again, reports
 from tasks.errors import LabelgroveError, ResourceError, UsageError
 from tasks.places import is_remote
 

@@ -12,15 +12,15 @@ from pipeline.choice import EVERYTHING, Choice
 from pipeline.commands.looking import find_run
 from pipeline.commands.running import load
 from pipeline.config import LoadedConfig, TaxonomyLearner
+from pipeline.connection.profile import Profile
 from pipeline.errors import RunLocked
 from pipeline.last_resort import say
 from pipeline.lock import holder
 from pipeline.plan import run_folder_of
-from pipeline.profile import Profile
 from pipeline.state import LOST, UNDER_WAY, last_end, phase_of
 from pipeline.stop_request import forget_request, request_stop, who_asks
 from pipeline.store import RunFolder
-from pipeline.submission import Order, new_token
+from pipeline.submitted.submission import Order, new_token
 from tasks.errors import UsageError
 
 CANCEL_SECONDS = 120.0  # a run ends when what its workers have in hand has ended
@@ -43,8 +43,8 @@ def submit(
 
     Raises what `run` raises before it begins, PathNotShared, ClusterLost; RunLocked when it is submitted already.
     """
-    from pipeline.cluster import connected
-    from pipeline.handing_over import hand_over
+    from pipeline.connection.cluster import connected
+    from pipeline.submitted.handing_over import hand_over
 
     if profile.is_serial or profile.local_workers:
         hint = "--scheduler tls://HOST:PORT or a scheduler file; without a cluster `labelgrove run` is what you want"

@@ -9,7 +9,7 @@ from typing import Any
 
 from pipeline.dashboard.facts import items, mapping, number, text
 from pipeline.dashboard.state import RunState
-from pipeline.telling import IO_RETRIES
+from pipeline.watching.telling import IO_RETRIES
 
 FORMAT, VERSION = "labelgrove.dashboard", 1
 MOST_RUNS = 8
@@ -53,7 +53,7 @@ class Board:
     version: int = 0  # grows with every change
 
     def take(self, message: Any, now: float) -> None:
-        """A batch of messages of one run, as `pipeline.telling` sends them; anything else is passed over.
+        """A batch of messages of one run, as `pipeline.watching.telling` sends them; anything else is passed over.
 
         Times of the driver's clock are moved to the scheduler's: the batch says when it was sent.
         """

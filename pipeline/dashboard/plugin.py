@@ -10,7 +10,7 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 from tornado.ioloop import PeriodicCallback
 
 from pipeline.dashboard.board import ERRED, KILLED, LOST, RETRIED, Board
-from pipeline.telling import TOPIC
+from pipeline.watching.telling import TOPIC
 
 NAME = "labelgrove"
 SAMPLE_SECONDS = 1.0

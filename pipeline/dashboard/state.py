@@ -1,7 +1,7 @@
 """What is known of a run: its messages folded, one after another, into a state of bounded size. No Dask here.
 
-Whoever drives a run tells what happens (`pipeline.telling`); the state lives with the scheduler, so it is there for a
-page that is opened late. Messages are taken with care: what is not understood is passed over.
+Whoever drives a run tells what happens (`pipeline.watching.telling`); the state lives with the scheduler, so it is
+there for a page that is opened late. Messages are taken with care: what is not understood is passed over.
 """
 
 from __future__ import annotations

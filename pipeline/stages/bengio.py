@@ -31,7 +31,7 @@ from pipeline.stages.train import (
     train_step,
 )
 from pipeline.store import PROGRESS, SOLVED
-from pipeline.tree_watch import AMBIGUITY, TreeWatch
+from pipeline.watching.tree_watch import AMBIGUITY, TreeWatch
 from tasks.digest import digest_text
 from tasks.fit.fit import FitResult
 from tasks.fit.targets import SplitTargets

@@ -25,7 +25,7 @@ from pipeline.stages.train import (
 )
 from pipeline.stages.tree_size import grown_bytes, tree_size
 from pipeline.store import SOLVED
-from pipeline.tree_watch import AMBIGUITY, TreeWatch
+from pipeline.watching.tree_watch import AMBIGUITY, TreeWatch
 from tasks.digest import digest_text
 from tasks.io import Block
 from tasks.seeds import stream

@@ -19,7 +19,7 @@ from pipeline.stages.svm_setup import svm_step
 from pipeline.store import PROGRESS
 from pipeline.svm_files import shared_folder
 from pipeline.svm_growth import Growth
-from pipeline.tree_watch import BOTH_WAYS, TreeWatch
+from pipeline.watching.tree_watch import BOTH_WAYS, TreeWatch
 from tasks.calls import write_array
 from tasks.files import disk_room
 from tasks.places import at

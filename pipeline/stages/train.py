@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Self
 from pipeline.class_ranges import fit_ranges
 from pipeline.config import OWN_ROWS, SVM_KEYS, Learner, OneVsRest, SgdLearner, TaxonomyLearner
 from pipeline.dataset import Dataset, taxonomy_digest
-from pipeline.fit_watch import ToldRounds, tell_rounds
 from pipeline.oracles import PoolOracle
 from pipeline.stage import CARD_BYTES, ENCODER, ROWS_STORE, Estimate, Facts, Made, Stage, Work, encode_step
 from pipeline.stages.problems import (
@@ -26,6 +25,7 @@ from pipeline.stages.problems import (
     taxonomy_of,
 )
 from pipeline.store import PROGRESS
+from pipeline.watching.fit_watch import ToldRounds, tell_rounds
 from tasks.fit.blocks import SAMPLE_BYTES
 from tasks.fit.checkpoint import FileCheckpoint
 from tasks.fit.class_ranges import MOST_ROWS

@@ -30,10 +30,10 @@ import numpy as np
 import scipy.sparse
 
 from pipeline.config import load_config
+from pipeline.connection.profile import Profile
 from pipeline.dataset import Dataset
 from pipeline.ingest import ingest
 from pipeline.plan import PlannedStep
-from pipeline.profile import Profile
 from pipeline.runner import View, run_config
 from tasks.io import read_column, read_rows
 from tasks.models.base import Ranking

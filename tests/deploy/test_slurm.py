@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.commands.certificates import certificates
-from pipeline.profile import load_profile
+from pipeline.connection.profile import load_profile
 from tests.deploy.compose import ROOT
 from tests.deploy.slurm_commands import asked, write_commands
 from tests.deploy.started import CONFIG, own_environment, processes

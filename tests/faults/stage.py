@@ -15,8 +15,8 @@ from pathlib import Path
 
 import psutil
 
+from pipeline.connection.timeouts import Timeouts
 from pipeline.ingest import ingest
-from pipeline.timeouts import Timeouts
 from tests.faults.blow import CLIENT, NANNY, SCHEDULER, WORKER, Order
 from tests.faults.plan import LOCAL, SERIAL
 from tests.systems.clusters import Cluster, cluster

@@ -9,11 +9,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pipeline import cluster
-from pipeline.cluster import connected
-from pipeline.own_workers import _refuse_full_disk, closing_well
-from pipeline.profile import Profile
-from pipeline.timeouts import Timeouts
+from pipeline.connection import cluster
+from pipeline.connection.cluster import connected
+from pipeline.connection.own_workers import _refuse_full_disk, closing_well
+from pipeline.connection.profile import Profile
+from pipeline.connection.timeouts import Timeouts
 from tasks.files import DiskFull
 from tests.systems.harness import alive, wait_until
 

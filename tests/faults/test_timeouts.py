@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from pipeline import lock
-from pipeline.cluster import dask_timeouts
+from pipeline.connection.cluster import dask_timeouts
+from pipeline.connection.profile import ProfileError, load_profile
+from pipeline.connection.timeouts import Timeouts
 from pipeline.errors import RunLocked
-from pipeline.profile import ProfileError, load_profile
-from pipeline.timeouts import Timeouts
 from tests.systems.harness import ROOT
 
 FIXED = {

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pipeline.agreement import (
+from pipeline.connection.agreement import (
     OF_A_SCHEDULER,
     PACKAGES,
     SOURCES,
@@ -88,7 +88,7 @@ def test_the_processor_of_a_scheduler_is_no_warning() -> None:
 
 def test_the_blas_that_opencv_brings_is_not_ours() -> None:
     """A driver that has decoded images has it loaded, a worker that has not does not: they compute the same."""
-    bare = "from pipeline.agreement import facts_here; print(facts_here()['BLAS kernels'])"
+    bare = "from pipeline.connection.agreement import facts_here; print(facts_here()['BLAS kernels'])"
     environment = {name: text for name, text in os.environ.items() if not name.startswith("OPENBLAS_")}
     told = [
         subprocess.run(

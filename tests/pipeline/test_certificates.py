@@ -13,8 +13,15 @@ from cryptography import x509
 
 from pipeline.cli_cluster import certificates as command
 from pipeline.commands.certificates import AUTHORITY, CERTIFICATE, KEY, PROFILE, certificates
+from pipeline.connection.profile import (
+    InsecureScheduler,
+    Profile,
+    ProfileError,
+    check_connection,
+    is_loopback,
+    load_profile,
+)
 from pipeline.outputs import OutputExists
-from pipeline.profile import InsecureScheduler, Profile, ProfileError, check_connection, is_loopback, load_profile
 from tasks.errors import ParamError
 
 

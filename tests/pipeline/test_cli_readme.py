@@ -26,10 +26,10 @@ from pipeline.config import (
     RunConfig,
     Section,
 )
+from pipeline.connection.profile import Profile
 from pipeline.ingest.class_table import read_classes
 from pipeline.ingest.taxonomy_file import read_taxonomy
 from pipeline.ingest.taxonomy_tree import build_taxonomy
-from pipeline.profile import Profile
 from pipeline.report.numbers import COLUMNS
 from pipeline.sections import KINDS
 from tasks.errors import LabelgroveError

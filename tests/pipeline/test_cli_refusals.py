@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from pipeline.config import load_config
+from pipeline.connection.profile import Profile
 from pipeline.ingest import ingest
 from pipeline.plan import make_plan, memory_plan
-from pipeline.profile import Profile
 from pipeline.resources import DiskTooSmall, refusals
 from pipeline.rows_facts import rows_facts
 from pipeline.stage import Facts

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from pipeline.cluster import dashboard_text
+from pipeline.connection.cluster import dashboard_text
+from pipeline.connection.own_workers import free_dashboard
+from pipeline.connection.profile import Profile
 from pipeline.lock import locked
-from pipeline.own_workers import free_dashboard
-from pipeline.profile import Profile
 from pipeline.progress import PlainView
 from pipeline.stages.predict import PredictStage
 from pipeline.store import MANIFEST, read_sealed, write_sealed

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.cluster import connected
+from pipeline.connection.cluster import connected
+from pipeline.connection.profile import Profile
 from pipeline.node_oracle import Field, grow_tree
 from pipeline.pool import DaskPool, SerialPool
-from pipeline.profile import Profile
 from tasks.digest import combine, digest_arrays
 from tasks.io import (
     Block,

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.cluster import connected
+from pipeline.connection.cluster import connected
+from pipeline.connection.profile import Profile
 from pipeline.errors import TaskFailed
 from pipeline.pool import DaskPool, SerialPool, label_of, rows_of
-from pipeline.profile import Profile
 from tasks.errors import InputError
 from tasks.worker import WorkerSettings
 from tests.pipeline import work

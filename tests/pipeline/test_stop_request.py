@@ -24,7 +24,7 @@ from pipeline.lock import locked
 from pipeline.state import last_end
 from pipeline.stop_request import STOP, Stop, read_request, request_stop, stoppable
 from pipeline.store import RunFolder, write_json
-from pipeline.submission import SUBMITTED, Submission, write_submission
+from pipeline.submitted.submission import SUBMITTED, Submission, write_submission
 from tests.pipeline.cli_caller import labelgrove
 from tests.systems.harness import WAIT, environment, wait_until
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.connection.profile import Profile, ProfileError, load_profile, parse_bytes
 from pipeline.errors import RunLocked
 from pipeline.lock import holder, locked
-from pipeline.profile import Profile, ProfileError, load_profile, parse_bytes
 from pipeline.store import DONE, Done, RunFolder, RunFormat, read_json, read_sealed, write_json, write_sealed
 
 

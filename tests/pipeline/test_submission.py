@@ -15,18 +15,18 @@ from typing import Any
 
 import pytest
 
-from pipeline.carried_errors import error_of, error_values
 from pipeline.config import load_config
 from pipeline.config_errors import ConfigError
-from pipeline.driver_task import connection_of, started, stop
+from pipeline.connection.profile import Profile
 from pipeline.errors import ClusterLost, RunLocked
-from pipeline.handing_over import PathNotShared
 from pipeline.lock import locked
-from pipeline.profile import Profile
 from pipeline.resources import DiskTooSmall
 from pipeline.state import KILLED, LOST, NOT_BEGUN, UNDER_WAY, WAITING, phase_of
 from pipeline.store import RunFolder, write_json
-from pipeline.submission import (
+from pipeline.submitted.carried_errors import error_of, error_values
+from pipeline.submitted.driver_task import connection_of, started, stop
+from pipeline.submitted.handing_over import PathNotShared
+from pipeline.submitted.submission import (
     DRIVING,
     ENDED,
     KEPT_LOGS,
@@ -174,7 +174,12 @@ def test_an_error_of_a_driver_is_that_error_here(error: LabelgroveError) -> None
 
 
 def test_no_other_name_is_looked_up() -> None:
-    for module, kind in (("os", "system"), ("pipeline.driver", "main"), ("tasks.nothing", "X"), ("tasks", "errors")):
+    for module, kind in (
+        ("os", "system"),
+        ("pipeline.submitted.driver", "main"),
+        ("tasks.nothing", "X"),
+        ("tasks", "errors"),
+    ):
         values = {"module": module, "kind": kind, "text": "said", "what": "", "where": "", "hint": ""}
         found = error_of(values)
         assert (type(found), found.what) == (LabelgroveError, "said")

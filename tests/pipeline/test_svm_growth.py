@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from pipeline import svm_growth
-from pipeline.cluster import connected
+from pipeline.connection.cluster import connected
+from pipeline.connection.profile import Profile
 from pipeline.pool import DaskPool, SerialPool
-from pipeline.profile import Profile
 from pipeline.svm_growth import Growth, depths
 from tasks.digest import combine, digest_arrays
 from tasks.relaxed import learn

@@ -10,7 +10,7 @@ import pytest
 from pipeline.ingest import ingest
 from pipeline.state import phase_of
 from pipeline.store import RunFolder
-from pipeline.submission import log_of, read_submission
+from pipeline.submitted.submission import log_of, read_submission
 from tasks.places import at
 from tests.pipeline.cli_caller import labelgrove, succeeds
 from tests.remote.conftest import SECRET

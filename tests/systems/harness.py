@@ -39,7 +39,7 @@ def run_here(
 ) -> Path:
     """Run a config in this process; returns the run folder. changes: of `Profile`; `overrides`, `force`."""
     from pipeline.config import load_config
-    from pipeline.profile import Profile
+    from pipeline.connection.profile import Profile
     from pipeline.runner import run_config
 
     overrides, force = tuple(changes.pop("overrides", ())), bool(changes.pop("force", False))

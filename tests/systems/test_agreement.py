@@ -17,10 +17,10 @@ import distributed
 import numpy as np
 import pytest
 
-from pipeline.agreement import facts_here
-from pipeline.cluster import connected
+from pipeline.connection.agreement import facts_here
+from pipeline.connection.cluster import connected
+from pipeline.connection.profile import Profile
 from pipeline.errors import ClusterMismatch
-from pipeline.profile import Profile
 from tests.systems.clusters import Cluster, cluster
 from tests.systems.harness import ROOT, WAIT, environment, wait_until
 
@@ -120,7 +120,7 @@ def test_workers_with_other_packages_of_our_names_are_refused(tmp_path: Path) ->
 
 def test_another_numpy_is_told_with_both_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = {**facts_here(), "numpy": "0.0"}
-    monkeypatch.setattr("pipeline.cluster.facts_here", lambda: here)
+    monkeypatch.setattr("pipeline.connection.cluster.facts_here", lambda: here)
     with cluster(tmp_path / "one", workers=2) as found:
         error = refusal(found)
     (line,) = [line for line in error.what.splitlines() if "numpy" in line]
@@ -130,7 +130,7 @@ def test_another_numpy_is_told_with_both_versions(tmp_path: Path, monkeypatch: p
 @pytest.mark.slow
 def test_a_worker_on_another_processor_is_named_and_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here, said = {**facts_here(), "BLAS kernels": "Other"}, list[str]()
-    monkeypatch.setattr("pipeline.cluster.facts_here", lambda: here)
+    monkeypatch.setattr("pipeline.connection.cluster.facts_here", lambda: here)
     with cluster(tmp_path / "one", workers=1) as found, connected(Profile(found.address), said.append) as client:
         assert client.submit(len, "abc").result() == 3
     (text,) = said

@@ -19,17 +19,17 @@ import psutil
 import pyarrow as pa
 import pytest
 
-from pipeline.cluster import ClusterWatch
 from pipeline.config import load_config
+from pipeline.connection.cluster import ClusterWatch
+from pipeline.connection.profile import ProfileError, load_profile
+from pipeline.connection.timeouts import Timeouts
 from pipeline.errors import ClusterLost
 from pipeline.ingest import ingest
 from pipeline.lock import locked
 from pipeline.plan import make_plan
 from pipeline.pool import SerialPool
-from pipeline.profile import ProfileError, load_profile
 from pipeline.resources import DiskTooSmall
 from pipeline.store import UNFINISHED, RunFolder
-from pipeline.timeouts import Timeouts
 from tasks.calls import publish
 from tasks.errors import ArtefactError
 from tasks.files import DiskFull, beside

@@ -11,15 +11,15 @@ from typing import Any
 import psutil
 import pytest
 
-from pipeline.cluster import connected
 from pipeline.commands.submitting import files_of
 from pipeline.config import load_config
-from pipeline.handing_over import Asked, PathNotShared, _check_seen
-from pipeline.profile import load_profile
+from pipeline.connection.cluster import connected
+from pipeline.connection.profile import load_profile
+from pipeline.connection.timeouts import Timeouts
 from pipeline.state import phase_of
 from pipeline.store import RunFolder
-from pipeline.submission import ENDED, WORKER_GONE, Order, new_token, read_submission
-from pipeline.timeouts import Timeouts
+from pipeline.submitted.handing_over import Asked, PathNotShared, _check_seen
+from pipeline.submitted.submission import ENDED, WORKER_GONE, Order, new_token, read_submission
 from tests.pipeline.cli_caller import Said, labelgrove, succeeds
 from tests.systems.clusters import Cluster, cluster
 from tests.systems.conftest import write_config

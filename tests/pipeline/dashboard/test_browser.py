@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.cluster import connected
-from pipeline.profile import Profile
-from pipeline.telling import telling
+from pipeline.connection.cluster import connected
+from pipeline.connection.profile import Profile
+from pipeline.watching.telling import telling
 from tests.pipeline.dashboard.told import STEPS as STEPS_TOLD
 from tests.pipeline.dashboard.watched import STEPS, make_config, running, state_at, waited_for
 

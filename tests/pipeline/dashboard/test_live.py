@@ -11,13 +11,13 @@ from typing import Any
 import psutil
 import pytest
 
-from pipeline import performance
-from pipeline.cluster import connected
+from pipeline.connection.cluster import connected
+from pipeline.connection.profile import Profile
 from pipeline.errors import ClusterLost
-from pipeline.performance import performance_kept, reports
-from pipeline.profile import Profile
 from pipeline.store import RunFolder
-from pipeline.telling import TOPIC, telling
+from pipeline.watching import performance
+from pipeline.watching.performance import performance_kept, reports
+from pipeline.watching.telling import TOPIC, telling
 from tests.pipeline.cli_caller import gaussian, succeeds, write_source
 from tests.pipeline.dashboard.told import STEPS
 from tests.pipeline.dashboard.watched import fetched, state_at, waited_for

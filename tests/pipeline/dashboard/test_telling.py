@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from pipeline.dashboard.board import Board
-from pipeline.fit_watch import ToldRounds
-from pipeline.telling import FAILURES, MOST_BATCH, MOST_WAITING, Audience, Teller
-from pipeline.tree_watch import TreeWatch
+from pipeline.watching.fit_watch import ToldRounds
+from pipeline.watching.telling import FAILURES, MOST_BATCH, MOST_WAITING, Audience, Teller
+from pipeline.watching.tree_watch import TreeWatch
 
 Batches = list[dict[str, Any]]
 
@@ -101,7 +101,7 @@ def test_nobody_listens() -> None:
 
 
 def test_a_scheduler_that_never_answers_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.telling.LAST_SECONDS", 0.2)
+    monkeypatch.setattr("pipeline.watching.telling.LAST_SECONDS", 0.2)
     release = threading.Event()
     teller = Teller(lambda batch: release.wait(60) and None, every=0.001)  # noqa: ARG005
     teller.start(name="flowers")

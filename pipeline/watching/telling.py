@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.pace import Pace
 from pipeline.store import plain
+from pipeline.watching.pace import Pace
 
 TOPIC = "labelgrove"  # of Dask's events
 EVERY_SECONDS = 0.4

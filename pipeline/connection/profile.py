@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 
-from pipeline.timeouts import Timeouts
+from pipeline.connection.timeouts import Timeouts
 from tasks.errors import UsageError
 
 HEAP_KEPT_BYTES = 128 << 20  # freed memory that a worker keeps for the next batch, beside what is in use

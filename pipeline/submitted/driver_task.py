@@ -23,7 +23,7 @@ from typing import Any
 import pipeline
 from pipeline.stop_request import forget_request
 from pipeline.store import RunFolder, bytes_digest
-from pipeline.submission import (
+from pipeline.submitted.submission import (
     DRIVING,
     ENDED,
     HEARTBEAT_SECONDS,
@@ -44,7 +44,7 @@ DRIVES = 3  # a driver that somebody kills, or the lack of memory, is begun agai
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How the driver ended: exit code of `run`, why in words, and its error as `pipeline.driver.error_values`."""
+    """How the driver ended: exit code of `run`, why in words, and its error as `driver.error_values`."""
 
     token: str
     code: int
@@ -184,7 +184,7 @@ def started(order: Order, again: bool) -> subprocess.Popen[str]:
     """The driver process, with its order written; its stdin stays open: the end of it is the end of the worker."""
     # This very package, but nothing else of the worker's working folder.
     folder = str(Path(pipeline.__file__).resolve().parents[1])
-    program = f"import sys; sys.path.append({folder!r}); from pipeline.driver import main; main()"
+    program = f"import sys; sys.path.append({folder!r}); from pipeline.submitted.driver import main; main()"
     process = subprocess.Popen(
         [sys.executable, "-P", "-c", program],
         stdin=subprocess.PIPE,

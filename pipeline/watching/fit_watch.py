@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pipeline.telling import Tell
+from pipeline.watching.telling import Tell
 from tasks.fit.fit import Checkpoint, Record
 from tasks.fit.scorer import Parameters
 

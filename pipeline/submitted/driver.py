@@ -15,18 +15,18 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pipeline.carried_errors import error_values
 from pipeline.choice import Choice
 from pipeline.commands.running import check_dataset_is_there, run_loaded
 from pipeline.config import load_config
+from pipeline.connection.profile import Profile
+from pipeline.connection.timeouts import Timeouts
 from pipeline.errors import RunLocked
 from pipeline.interrupts import INTERRUPTED, hear_sigterm
 from pipeline.last_resort import named, report_error, say
 from pipeline.lock import STALE_SECONDS
-from pipeline.profile import Profile
 from pipeline.stop_request import Stop
-from pipeline.submission import WORKER_GONE, Order, order_of
-from pipeline.timeouts import Timeouts
+from pipeline.submitted.carried_errors import error_values
+from pipeline.submitted.submission import WORKER_GONE, Order, order_of
 from tasks.places import at
 
 LOCK_SECONDS = STALE_SECONDS + 60.0  # the lock of a driver that died on another host is waited for so long

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.telling import Tell, untold
+from pipeline.watching.telling import Tell, untold
 
 AMBIGUITY, BOTH_WAYS = "ambiguity", "classes both ways"  # what splits are measured by
 MORE = 1.25  # times as many nodes as when it was last said: then events.jsonl gets another line

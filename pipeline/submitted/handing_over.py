@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.carried_errors import error_of
-from pipeline.cluster import ClusterWatch, ask_scheduler
-from pipeline.driver_task import Ended, drive, not_seen, state_of_key, topic_of
+from pipeline.connection.cluster import ClusterWatch, ask_scheduler
+from pipeline.connection.profile import ProfileError
+from pipeline.connection.timeouts import Timeouts
 from pipeline.errors import ClusterLost, RunLocked
 from pipeline.lock import holder
-from pipeline.profile import ProfileError
 from pipeline.store import RunFolder, bytes_digest
-from pipeline.submission import LOGS, Order, Submission, forget_old_logs, write_submission
-from pipeline.timeouts import Timeouts
+from pipeline.submitted.carried_errors import error_of
+from pipeline.submitted.driver_task import Ended, drive, not_seen, state_of_key, topic_of
+from pipeline.submitted.submission import LOGS, Order, Submission, forget_old_logs, write_submission
 from tasks.digest import digest_text
 from tasks.errors import UsageError
 from tasks.places import is_remote, write_whole

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pipeline.connection.profile import Profile
 from pipeline.errors import ClusterLost
-from pipeline.profile import Profile
 from tasks.files import NO_ROOM, disk_room
 
 START_TRIES = 6

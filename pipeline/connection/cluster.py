@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pipeline.agreement import ask_parts, bits_warning, facts_here, mismatch, watch_newcomers
+from pipeline.connection.agreement import ask_parts, bits_warning, facts_here, mismatch, watch_newcomers
+from pipeline.connection.own_workers import closing_well, own_workers
+from pipeline.connection.profile import HEAP_KEPT_BYTES, Profile, ProfileError, check_connection
+from pipeline.connection.timeouts import Timeouts
 from pipeline.errors import ClusterLost, TaskFailed, TaskKilled
 from pipeline.mending import mend
-from pipeline.own_workers import closing_well, own_workers
-from pipeline.profile import HEAP_KEPT_BYTES, Profile, ProfileError, check_connection
-from pipeline.timeouts import Timeouts
 from tasks.errors import LabelgroveError, is_starved
 
 NO_WORKER, SILENT = "no worker is left", "the scheduler does not answer"

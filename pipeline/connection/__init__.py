@@ -1,0 +1,1 @@
+"""A connected cluster: profiles, time-outs, workers of our own, and whether all parts compute the same."""
