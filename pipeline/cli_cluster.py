@@ -78,11 +78,12 @@ def logs(
 ) -> None:
     """Print the last events of a run.
 
-    Of a submitted one also what its driver says.
+    Of a submitted one also what its driver says. With --follow the exit code is that of the run.
     """
     from pipeline import commands
 
-    commands.logs(run, runs=runs, last=last, follow=follow)
+    if code := commands.logs(run, runs=runs, last=last, follow=follow):
+        raise SystemExit(code)
 
 
 def cancel(run: RunPath, runs: Runs = None) -> None:

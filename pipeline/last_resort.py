@@ -42,6 +42,15 @@ def named(error: Exception) -> LabelgroveError:
     return fault
 
 
+def exit_code_of(error: BaseException) -> int:
+    """The exit code that an exception comes to, as `named` says; nothing is written for it."""
+    if isinstance(error, OSError):
+        return _of_file(error).exit_code if error.filename is not None or error.errno in FULL else 1
+    if is_starved(error):
+        return OutOfMemory.exit_code
+    return error.exit_code if isinstance(error, LabelgroveError) else InternalError.exit_code
+
+
 def _of_file(error: OSError) -> LabelgroveError:
     name = error.filename or ""
     place = os.fsdecode(name) if isinstance(name, str | bytes) else str(name)

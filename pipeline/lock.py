@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +19,17 @@ import psutil
 
 from pipeline.errors import RunLocked
 from pipeline.event_log import forget_log
-from pipeline.last_resort import FileAccess
+from pipeline.last_resort import FileAccess, say
 from pipeline.remote_lock import RemoteLock
-from tasks.files import beside, disk_room
+from pipeline.store import NO_FILE
+from tasks.files import beside, disk_room, remove_file
 from tasks.places import is_remote
 
 HEARTBEAT_SECONDS = 5.0
 NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
 STALE_SECONDS = 60.0  # a lock of another host counts as left behind after this long without a heartbeat
+AHEAD_SECONDS = 60.0  # clocks of two hosts may differ so much; a heartbeat further ahead tells nothing by its time
+LOOK_SECONDS = 2.0  # between two looks whether such a heartbeat is renewed
 TAKING_SECONDS = 10.0  # another process of this host that is about to take the folder is given this long
 TAKEN_OVER = "another process has taken over the run"
 
@@ -83,7 +85,8 @@ _FAR: dict[str, RemoteLock] = {}  # those that this process holds, by their fold
 @contextmanager
 def _locked_far(folder: Path, lost: Callable[[str], None]) -> Iterator[str]:
     """The same in an object store. Raises RunLocked also at the end, when another has taken the lock meanwhile."""
-    lock = RemoteLock(folder / "lock.json", _mine, partial(_abandoned, where=str(folder)))
+    place = folder / "lock.json"
+    lock = RemoteLock(place, _mine, lambda held: _abandoned(held, place, still=_stood_still(place)))
     message = lock.take()
     _FAR[str(folder)] = lock
     stop = threading.Event()
@@ -131,6 +134,7 @@ def _take(path: Path) -> str:
     text = json.dumps(_mine())
     message = ""
     spare = beside(path)
+    still = _stood_still(path)
     with _one_taker(path.parent):
         for _ in range(10):
             try:
@@ -139,7 +143,7 @@ def _take(path: Path) -> str:
                 os.link(spare, path)  # fails when a lock is there: of two takers one wins
                 return message
             except FileExistsError:
-                message = _check_abandoned(path)
+                message = _abandoned(_held(path), path, still)
                 _bury(path)
             except FileNotFoundError:
                 continue  # a run that has just begun swept the spare away
@@ -172,37 +176,78 @@ def _one_taker(folder: Path) -> Iterator[None]:
 
 def _bury(path: Path) -> None:
     """Remove a lock left behind. Renaming, not unlinking: of two that take over one old lock only one succeeds."""
+    if path.is_dir() and not path.is_symlink():
+        remove_file(path)  # raises InTheWay when something is in it
+        return
     grave = beside(path)
     with contextlib.suppress(FileNotFoundError):
         os.rename(path, grave)
         grave.unlink()
 
 
-def _check_abandoned(path: Path) -> str:
+NOTHING: Any = object()  # there is no lock
+
+
+def _held(path: Path) -> Any:
+    """What a lock says, NOTHING when there is none, None when it cannot be read."""
     try:
-        held = json.loads(path.read_text())
+        return json.loads(path.read_bytes())
     except FileNotFoundError:
-        return ""
+        return NOTHING
+    except OSError as error:
+        if error.errno not in NO_FILE:
+            raise
+        return None
     except ValueError:
-        held = None
-    return _abandoned(held, str(path.parent))
+        return None
 
 
-def _abandoned(held: Any, where: str) -> str:
-    """What to tell of a lock that is taken over. Raises RunLocked while its holder lives."""
+def _abandoned(held: Any, path: Path, still: Any = None) -> str:
+    """What to tell of a lock that is taken over. Raises RunLocked while its holder lives.
+
+    still  what it says if it is known that nobody has renewed it for long (of `_stood_still`)
+    """
+    if held is NOTHING:
+        return ""
     try:
         host, pid, created, heartbeat = held["host"], int(held["pid"]), float(held["created"]), float(held["heartbeat"])
     except (ValueError, KeyError, TypeError):
         return "an unreadable lock was taken over"
     who = f"process {pid} on {host}"
     age = time.time() - heartbeat
-    alive = _is_alive(pid, created) if host == socket.gethostname() else age < STALE_SECONDS
+    alive = _is_alive(pid, created) if host == socket.gethostname() else age < STALE_SECONDS and held != still
     if alive:
-        hint = (
-            f"wait for it, or end it (its last sign of life is {age:.0f} s old); `labelgrove status` shows where it is"
-        )
-        raise RunLocked(f"{who} is running in this folder", where, hint)
+        sign = f"its last sign of life is {age:.0f} s old"
+        if age < -1:
+            sign = f"its clock is {-age:.0f} s ahead of the one here"
+        hint = f"wait for it, or end it ({sign}); `labelgrove status` shows where it is"
+        raise RunLocked(f"{who} is running in this folder", str(path.parent), hint)
     return f"the lock of {who}, which is gone, was taken over"
+
+
+def _is_ahead(held: Any) -> bool:
+    """Whether a lock is of another host and its heartbeat lies too far in the future to be judged by its time."""
+    try:
+        return bool(held["host"] != socket.gethostname() and float(held["heartbeat"]) - time.time() > AHEAD_SECONDS)
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
+def _stood_still(path: Path) -> Any:
+    """What a lock says whose heartbeat lies far ahead, after nobody has renewed it for long; None of all other locks.
+
+    Its holder lives when it renews the lock, whatever its clock shows: this is watched by the time that passes here.
+    """
+    first = _held(path)
+    if not _is_ahead(first):
+        return None
+    say(f"the clock of {first['host']}, which holds the lock, is ahead: does it live? ({STALE_SECONDS:.0f} s)")
+    until = time.monotonic() + STALE_SECONDS
+    while time.monotonic() < until:
+        time.sleep(min(LOOK_SECONDS, STALE_SECONDS))
+        if _held(path) != first:
+            return None
+    return first
 
 
 def _is_alive(pid: int, created: float) -> bool:
@@ -240,9 +285,22 @@ def _beat(path: Path, stop: threading.Event, lost: Callable[[str], None]) -> Non
 
 
 def holder(folder: Path) -> str:
-    """Who holds the folder now, "" when nobody alive does."""
+    """Who holds the folder now, "" when nobody alive does.
+
+    A heartbeat far ahead is judged by when the lock itself was changed: nobody waits here.
+    """
+    path = folder / "lock.json"
+    held = _held(path)
+    still = held if _is_ahead(held) and _unchanged_for_long(path) else None
     try:
-        _check_abandoned(folder / "lock.json")
+        _abandoned(held, path, still)
     except RunLocked as error:
         return error.what
     return ""
+
+
+def _unchanged_for_long(path: Path) -> bool:
+    try:
+        return time.time() - path.stat().st_mtime > STALE_SECONDS
+    except FileNotFoundError:
+        return True

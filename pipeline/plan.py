@@ -117,12 +117,10 @@ class MemoryPlan:
 
 def memory_plan(plan: Plan, profile: Profile) -> MemoryPlan:
     """The cache gives way to the tasks. `peak` may come out above the limit: `check_resources` refuses then."""
-    from pipeline.connection.profile import parse_bytes
-
     limit = profile.memory_bytes() if profile.local_workers else 0
     need = profile.threads * plan.task_bytes
     if profile.cache:
-        cache = parse_bytes(profile.cache, "cache")
+        cache = profile.cache_bytes()
     else:
         room = int(SAFE_SHARE * limit) - IDLE_WORKER_BYTES - need if limit else MOST_CACHE
         cache = max(LEAST_CACHE, min(MOST_CACHE, limit // CACHE_SHARE if limit else MOST_CACHE, room))

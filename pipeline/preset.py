@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shlex
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -75,7 +76,7 @@ def write_preset(name: str, data: Path, folder: Path) -> Path:
     path = folder / f"{name}-{plain_name(data)}.toml"
     text = filled(name, dataset, path.stem, str(data) if is_remote(data) else os.path.relpath(data, folder))
     if path.exists() and path.read_text(encoding="utf-8") != text:
-        hint = f"`labelgrove run {path}` runs it as it is; remove it to have the preset again"
+        hint = f"`labelgrove run {shlex.quote(str(path))}` runs it as it is; remove it to have the preset again"
         raise PresetChanged("a config of this name is there already, and is another one", str(path), hint)
     with disk_room(str(path), len(text)):
         path.write_text(text, encoding="utf-8")

@@ -80,6 +80,10 @@ class PlainView(View):
             sys.stderr.write(text + "\n")
             sys.stderr.flush()
 
+    def waits(self, text: str) -> None:
+        self.call, self.counts = text, ""
+        self.say(text)
+
     def step(self, step: PlannedStep, number: int, count: int) -> None:
         self.step_start, self.call, self.counts = time.monotonic(), step.name, ""
         self.say(step_text(step, number, count))

@@ -5,6 +5,7 @@ The two differ after a run that was interrupted before its report, so whoever sh
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,7 +43,7 @@ class Results:
 
     def text(self) -> str:
         """For people, one line; "" when they are those of the config and nothing was put over it."""
-        typed = f"run with -s {' -s '.join(self.overrides)}" if self.overrides else ""
+        typed = f"run with -s {' -s '.join(map(shlex.quote, self.overrides))}" if self.overrides else ""
         if self.state == "earlier":
             more = f"; since then {'; '.join(self.changes)}" if self.changes else ""
             return f"results are of an earlier config{', ' if typed else ''}{typed}{more}"

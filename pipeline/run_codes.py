@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -72,7 +73,7 @@ class RunCodes:
 
 
 def _no_codes(rows: str, known: list[str], found: FoundRun, asked: Path) -> UsageError:
-    config = asked if asked.is_file() else "CONFIG"
+    config = shlex.quote(str(asked)) if asked.is_file() else "CONFIG"
     hint = f"`labelgrove run {config}` makes those of its config"
     if known:
         hint = f"one of {', '.join(map(repr, known))}; {hint}"

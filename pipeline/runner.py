@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -12,11 +13,15 @@ from typing import Any
 
 from pipeline.choice import EVERYTHING, Choice
 from pipeline.config import LoadedConfig
-from pipeline.connection.cluster import connected, dashboard_text, security_of
+from pipeline.connection.cluster import ask_workers, connected, dashboard_text
+from pipeline.connection.lost_workers import lost_text, lost_workers_told
 from pipeline.connection.profile import Profile
+from pipeline.connection.shared_places import check_shared
+from pipeline.connection.tls import security_of
 from pipeline.data_check import check_data
 from pipeline.errors import RunLocked, TaskKilled
 from pipeline.histograms import readers_of, refuse_negative
+from pipeline.last_resort import exit_code_of
 from pipeline.lock import locked, refuse_lost
 from pipeline.notes import learner_notes, needed_note, note_line
 from pipeline.plan import (
@@ -52,7 +57,7 @@ from pipeline.watching.telling import IO_RETRIES, NOBODY, Audience, telling
 from tasks.calls import Receipt
 from tasks.errors import ResourceError
 from tasks.files import disk_room
-from tasks.places import is_remote, refuse_per_process, told_below
+from tasks.places import is_remote, make_own_folder, refuse_per_process, remove_at, told_below
 from tasks.versions import one_look
 from tasks.worker import WorkerSettings, configure_worker, versions
 
@@ -65,6 +70,10 @@ class View:
 
     def say(self, text: str) -> None:
         """One line of news."""
+
+    def waits(self, text: str) -> None:
+        """What is waited for before any step can begin."""
+        self.say(text)
 
     def step(self, step: PlannedStep, number: int, count: int) -> None:
         """A step begins, or is reused."""
@@ -135,8 +144,8 @@ def _begin(plan: Plan, stop: Stop) -> None:
     with contextlib.suppress(FileNotFoundError):
         before = read_manifest(folder)
         forget_damaged(folder, before)
-        if before.get(TASKS) not in (None, file_digest(folder / TASKS)):
-            (folder / TASKS).unlink()  # begun anew: what it has measured cannot be measured again
+        if not (folder / TASKS).is_file() or before.get(TASKS) not in (None, file_digest(folder / TASKS)):
+            remove_at(folder / TASKS)  # begun anew: what it has measured cannot be measured again
     write_text(folder / "config.toml", kept_text(config, plan.asked))
     _write_manifest(plan, {step.name: step.done for step in plan.steps if step.done is not None})
     folder.event(
@@ -150,7 +159,8 @@ def _begin(plan: Plan, stop: Stop) -> None:
 
 def kept_text(config: LoadedConfig, asked: Asked) -> str:
     """The config as the run folder keeps it: the file, and what the command line put over it."""
-    said = "".join(f"# put over it on the command line: -s {override}\n" for override in asked.overrides)
+    typed = map(shlex.quote, asked.overrides)
+    said = "".join(f"# put over it on the command line: -s {override}\n" for override in typed)
     said += f"# left out on the command line: {', '.join(asked.left_out)}\n" if asked.left_out else ""
     return config.text + ("\n" if said and not config.text.endswith("\n") else "") + said
 
@@ -167,7 +177,8 @@ def _recorded(folder: RunFolder, stop: Stop) -> Iterator[None]:
             if isinstance(error, KeyboardInterrupt):
                 folder.event("interrupted", **stop.said())
             else:
-                folder.event("failed", error=type(error).__name__, message=str(error))
+                code = exit_code_of(error)
+                folder.event("failed", error=type(error).__name__, code=code, message=str(error))
         raise
     folder.event("finished")
 
@@ -179,22 +190,33 @@ def _run_steps(plan: Plan, profile: Profile, memory: MemoryPlan, view: View) -> 
         audience = NOBODY
         for number, step in enumerate(plan.steps, 1):
             step = still_wanted(step, done)
-            view.step(step, number, len(plan.steps))
-            if step.done is not None:
-                done[step.name] = step.done
-                continue
-            if pool is None:
+            if pool is None and step.done is None:  # before the step begins: workers may have to be waited for
                 pool = stack.enter_context(open_pool(profile, memory, plan.folder, view))
+                if isinstance(pool, DaskPool) and not profile.local_workers:
+                    refuse_apart(plan, pool.client, profile)
                 audience = stack.enter_context(_watched(plan, memory, pool))
                 if any(other.stage.reads_rows for other in plan.to_run):
                     check_data(plan.dataset, pool)
                 refuse_negative(plan.dataset, [*readers_of(plan.config.run)], pool, {one.name for one in plan.to_run})
+            view.step(step, number, len(plan.steps))
+            if step.done is not None:
+                done[step.name] = step.done
+                continue
             try:
                 done[step.name] = _run_step(plan, step, pool, done, audience)
             except TaskKilled as error:
                 raise killed_in(step, memory, error) from error
             view.finished(step, float(done[step.name].measured["seconds"]))
     return done
+
+
+def refuse_apart(plan: Plan, client: Any, profile: Profile) -> None:
+    """Raises PathNotShared unless all workers of somebody else's cluster see the dataset and may write the run."""
+
+    def ask(function: Callable[..., Any], *values: Any) -> dict[str, Any]:
+        return ask_workers(client, profile.timeouts.scheduler_silent, function, *values)
+
+    check_shared(ask, plan.folder / "scratch", {"the dataset": plan.config.dataset_path / "zarr.json"})
 
 
 @contextlib.contextmanager
@@ -216,10 +238,16 @@ def _pool(
     if profile.is_serial:
         yield SerialPool(scratch, settings, view.progress)
         return
-    with connected(profile, view.say) as client:
+    with connected(profile, view.say, view.waits) as client:
         view.say(dashboard_text(client, profile))
         folder.event("cluster", dashboard=client.dashboard_link)
-        yield DaskPool(client, scratch, settings, view.progress, profile.timeouts)
+
+        def tell(name: str, tasks: int) -> None:
+            view.say(lost_text(name, tasks))
+            folder.event("worker_lost", worker=name, tasks=tasks)
+
+        with lost_workers_told(client, profile.timeouts.answer, tell):
+            yield DaskPool(client, scratch, settings, view.progress, profile.timeouts)
 
 
 @contextlib.contextmanager
@@ -254,7 +282,7 @@ def _run_step(plan: Plan, step: PlannedStep, pool: Any, done: dict[str, Done], a
         folder.discard(step.name, step.fingerprint)
     place = folder.step_folder(step.name, step.fingerprint)
     with disk_room(str(place), 0):
-        place.mkdir(parents=True, exist_ok=True)
+        make_own_folder(place)
     event("step", step=step.name, fingerprint=step.fingerprint, reason=step.reason)
     first = len(pool.receipts)
     started = time.perf_counter()

@@ -37,7 +37,11 @@ class SgdLearner(Learner):
     rounds: int = Field(10, ge=1, description="averages; 1 with a number for `step` is the paper's")
     partitions: int = Field(4, ge=1, description="models trained apart in a round; never depends on the workers")
     step: float | Literal["auto"] = Field("auto", description="a number is a constant step")
-    least_rows: int = Field(120_000, ge=1, description="rows met in a fit at least, by more passes over few rows")
+    least_rows: int = Field(
+        120_000,
+        ge=1,
+        description="rows each averaged model meets at least, by up to ten passes a round; more: `passes`",
+    )
     batch: int = Field(16, ge=1, description="rows per step")
 
 
@@ -124,7 +128,9 @@ class TreeLearner(SgdLearner):
         1, ge=1, description="nodes of a depth that a test row may visit, the most probable first; 1: the paper's walk"
     )
     rounds: int = Field(5, ge=1, description="averages in every fit")
-    least_rows: int = Field(20_000, ge=1, description="rows met in one fit at least, by more passes over small nodes")
+    least_rows: int = Field(
+        20_000, ge=1, description="rows a node's model meets in one fit at least, by up to ten passes a round"
+    )
     bias: bool = Field(True, description="a constant per child")
 
 
@@ -159,7 +165,11 @@ class BengioTree(TreeLearner):
     )
     ovr_rounds: int = Field(10, ge=1, description="averages of the one-vs-rest classifiers of its own")
     rounds: int = Field(10, ge=1, description="averages of the joint fit")
-    least_rows: int = Field(120_000, ge=1, description="rows met in the joint fit at least, by more passes over few")
+    least_rows: int = Field(
+        120_000,
+        ge=1,
+        description="rows each averaged model meets in the joint fit at least, by up to ten passes a round",
+    )
 
 
 class KMeansTree(TreeLearner):

@@ -6,15 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from pipeline.errors import ClusterLost
+from pipeline.interrupts import INTERRUPTED
 from pipeline.lock import holder
 from pipeline.published import asked_steps, results_of
 from pipeline.store import RunFolder
-from pipeline.submitted.submission import SUBMITTED, WORKER_GONE, Submission, read_submission
+from pipeline.submitted.submission import SCHEDULER_GONE, SUBMITTED, WORKER_GONE, Submission, read_submission
 
 ENDS = ("finished", "failed", "interrupted")
 RUNNING, WAITING = "running", "waiting"
 KILLED, LOST, NOT_BEGUN = "stopped without a word (killed)", "lost without a word", "not begun"
 UNDER_WAY = (RUNNING, WAITING, SUBMITTED)
+SILENT = (KILLED, LOST, NOT_BEGUN)
 
 
 def state_of(folder: RunFolder, manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,6 +90,34 @@ def _time_of(event: Mapping[str, Any]) -> float:
 def end_of(attempt: list[dict[str, Any]]) -> dict[str, Any] | None:
     """The event with which an attempt has ended, None when there is none."""
     return next((event for event in reversed(attempt) if event["event"] in ENDS), None)
+
+
+def exit_code_of(folder: RunFolder, phase: str) -> int:
+    """The exit code of a run that is not under way any more: what `run` itself has returned, as far as events tell."""
+    if phase == LOST:
+        return ClusterLost.exit_code
+    if phase in SILENT:
+        return INTERRUPTED
+    end = end_of(last_attempt(folder.events())) or {}
+    if end.get("why") == SCHEDULER_GONE:
+        return ClusterLost.exit_code
+    code = end.get("code", 1)  # events of earlier versions do not tell it
+    known = {"finished": 0, "interrupted": INTERRUPTED}
+    return known.get(phase, code if isinstance(code, int) and 0 < code < 256 else 1)
+
+
+def what_next(phase: str, why: str | None) -> str:
+    """Who goes on with a submitted run that is silent, and what to do when nobody does; "" for all others."""
+    if phase == WAITING:
+        return "the cluster starts it beside another worker, where it continues"
+    if phase == LOST:
+        return (
+            "neither its worker nor its scheduler has been heard of lately: unless the cluster still takes it up, "
+            "nobody goes on with it; submit it again, finished work is kept"
+        )
+    if why == SCHEDULER_GONE:
+        return "nobody goes on with it: submit it again, finished work is kept"
+    return ""
 
 
 def last_end(folder: RunFolder) -> str:

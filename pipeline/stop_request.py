@@ -21,7 +21,7 @@ import psutil
 
 from pipeline.lock import holder
 from pipeline.store import RunFolder, plain, read_json, write_json
-from pipeline.submitted.submission import read_submission
+from pipeline.submitted.submission import SUBMITTED, Submission, read_submission
 from tasks.errors import LabelgroveError
 from tasks.places import is_remote
 
@@ -136,8 +136,8 @@ def forget_request(folder: RunFolder) -> None:
         (folder / STOP).unlink(missing_ok=True)
 
 
-def request_stop(folder: RunFolder) -> bool:
-    """Ask whoever runs in the folder, or waits to run in it, to stop; False when there is nobody.
+def request_stop(folder: RunFolder) -> str:
+    """Ask whoever runs in the folder, or waits to run in it, to stop; returns who that is, "" when there is nobody.
 
     Raises DiskFull, OSError when the folder cannot be written.
     """
@@ -145,11 +145,18 @@ def request_stop(folder: RunFolder) -> bool:
     submission = read_submission(folder)
     token = submission.token if submission is not None and submission.open else ""
     if not held and not token:
-        return False
+        return ""
     lock = _lock_of(folder) if held else None
     values = {"by": who_asks(), "time": time.time(), "holder": lock, "submission": token}
     write_json(folder / STOP, plain(values))
-    return True
+    return held or _who_drives(submission)
+
+
+def _who_drives(submission: Submission | None) -> str:
+    """Of a submission without a process that holds the folder now: it begins, or ends."""
+    if submission is None or submission.state == SUBMITTED:
+        return "the submission that waits for a worker"
+    return f"the driver beside worker {submission.worker} on {submission.host}"
 
 
 def _lock_of(folder: RunFolder) -> dict[str, Any] | None:

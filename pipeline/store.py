@@ -7,6 +7,7 @@ for, and every file it names has the bytes and digest it says.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import math
@@ -22,7 +23,7 @@ from typing import Any
 from pipeline.event_log import bytes_of, log_at
 from tasks.digest import digest_text
 from tasks.errors import ArtefactError
-from tasks.files import beside, disk_room, sync_path
+from tasks.files import beside, disk_room, remove_all, remove_file, replace_file, sync_path
 from tasks.places import is_remote, remove_folder, sizes_below, told_below, write_whole
 from tasks.versions import told_of
 
@@ -35,6 +36,10 @@ READERS = 8  # objects of a store that are read at the same time
 TOLD = "told"  # of DONE.json, in object stores alone
 SEAL = "seal"  # of a JSON file that carries the digest of its own content
 MAX_JSON_BYTES = 256 << 20
+NO_FILE = {  # what may stand in the place of a file, and is as good as a damaged one
+    errno.EISDIR: "a folder lies in the place of this file",
+    errno.ELOOP: "a link that leads to itself lies in the place of this file",
+}
 STEP_AGAIN = "the step that wrote it will be made again"
 BROKEN_MANIFEST = "remove this file and type the same `labelgrove run` again: finished steps carry their own digests"
 # What our writers (first form) and zarr's (second) call a file or folder before they rename it.
@@ -107,7 +112,7 @@ def write_text(path: Path, text: str) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(spare, path)
+        replace_file(spare, path)
         sync_path(str(path.parent))
 
 
@@ -157,9 +162,14 @@ def read_json(path: Path, hint: str = STEP_AGAIN) -> Any:
 
 
 def _content(path: Path, hint: str) -> bytes:
-    if not is_remote(path) and path.stat().st_size > MAX_JSON_BYTES:
-        raise RunFormat(f"not readable: larger than {MAX_JSON_BYTES:,} bytes", str(path), hint)
-    return path.read_bytes()
+    try:
+        if not is_remote(path) and path.stat().st_size > MAX_JSON_BYTES:
+            raise RunFormat(f"not readable: larger than {MAX_JSON_BYTES:,} bytes", str(path), hint)
+        return path.read_bytes()
+    except OSError as error:
+        if error.errno not in NO_FILE:
+            raise
+        raise RunFormat(f"not readable: {NO_FILE[error.errno]}", str(path), hint) from None
 
 
 def _parsed(data: bytes, path: Path, hint: str) -> Any:
@@ -259,6 +269,8 @@ class RunFolder:
         """Write DONE.json: from here on the step counts as made."""
         folder = self.step_folder(done.step, done.fingerprint)
         remove_folder(folder / PROGRESS)
+        if (folder / DONE).is_dir():  # all below a step's folder is ours
+            remove_folder(folder / DONE)
         values = {name: getattr(done, name) for name in Done.__dataclass_fields__ if name != TOLD or done.told}
         write_sealed(folder / DONE, {"format": "labelgrove.step", "version": VERSION, **values})
 
@@ -305,17 +317,17 @@ class RunFolder:
         if folder.is_file() or folder.is_symlink():
             folder.unlink()
             return
-        (folder / DONE).unlink(missing_ok=True)
+        if is_remote(folder):
+            (folder / DONE).unlink(missing_ok=True)
+        else:
+            remove_all(folder / DONE)
         remove_folder(folder)
 
     def sweep(self) -> None:
         """Remove what killed writers left: partial files, scratch of earlier pools."""
         remove_folder(self.path / "scratch")
         for leftover in list(unfinished_below(self.path)):
-            if leftover.is_dir():
-                remove_folder(leftover)
-            else:
-                leftover.unlink(missing_ok=True)
+            remove_folder(leftover)
 
     def forget_solved(self) -> None:
         """Remove what steps have shared: all are finished."""
@@ -335,6 +347,8 @@ class RunFolder:
         if is_remote(path):
             log_at(path).add(line, kind)
             return
+        if path.is_dir() or (path.is_symlink() and not path.exists()):  # nothing is lost with these
+            remove_file(path)
         with disk_room(str(path), len(line)), open(path, "a+b") as file:
             if file.seek(0, os.SEEK_END):
                 file.seek(-1, os.SEEK_END)
@@ -352,7 +366,9 @@ class RunFolder:
             return bytes_of(path)
         try:
             return path.read_bytes()
-        except FileNotFoundError:
+        except OSError as error:  # none yet, or something that is no file
+            if error.errno not in (errno.ENOENT, *NO_FILE):
+                raise
             return b""
 
     def events(self) -> list[dict[str, Any]]:

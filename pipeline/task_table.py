@@ -53,6 +53,8 @@ def receipts_hold(path: Path) -> bool:
 
 def earlier(path: Path) -> list[Any]:
     """[the table], or [] when there is none that can be read."""
+    if path.is_dir():  # pyarrow would read its files as one table
+        return []
     try:
         source = pa.BufferReader(path.read_bytes()) if is_remote(path) else path
         return [pq.read_table(source, schema=SCHEMA, **CHECKED)]

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from tasks.errors import ResourceError
+from tasks.errors import ResourceError, UsageError
 
 SYNC_THREADS = 32
 
@@ -26,6 +26,10 @@ NO_ROOM = {
 
 class DiskFull(ResourceError):
     """No space left where something was to be written."""
+
+
+class InTheWay(UsageError):
+    """A folder with something in it lies where a file of ours goes: it may be somebody's, so it is not removed."""
 
 
 @contextmanager
@@ -53,8 +57,57 @@ def beside(path: Path) -> Path:
     return path.with_name(f".{path.name}.partial-{uuid.uuid4().hex[:12]}")
 
 
+def replace_file(spare: str | Path, place: str | Path) -> None:
+    """Rename a file that is whole to `place`; a link there is replaced, never followed. Raises InTheWay."""
+    try:
+        os.replace(spare, place)
+    except IsADirectoryError:
+        remove_file(place)
+        os.replace(spare, place)
+
+
+def remove_file(place: str | Path) -> None:
+    """Remove a file or a link, if there is one; an empty folder in its place, too. Raises InTheWay."""
+    try:
+        os.unlink(place)
+    except FileNotFoundError:
+        return
+    except (IsADirectoryError, PermissionError):  # some systems say the latter of folders
+        if os.path.islink(place) or not os.path.isdir(place):
+            raise
+        try:
+            os.rmdir(place)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            what = "a folder that is not empty lies in the place of a file of ours"
+            raise InTheWay(what, str(place), "look into it, remove it, and type the same command again") from None
+
+
+def remove_all(place: str | Path, ignore_errors: bool = False) -> None:
+    """Remove what stands at `place`: a folder with all below it, a file, or a link, but not what that leads to."""
+    if os.path.isdir(place) and not os.path.islink(place):
+        shutil.rmtree(place, ignore_errors=ignore_errors)
+        return
+    try:
+        os.unlink(place)
+    except OSError as error:
+        if not ignore_errors and not isinstance(error, FileNotFoundError):
+            raise
+
+
+def make_folder(place: str | Path) -> None:
+    """A folder of ours at `place`, and those above it: a file or a link in its way is removed, whatever it leads to."""
+    if os.path.lexists(place) and (os.path.islink(place) or not os.path.isdir(place)):
+        os.unlink(place)
+    os.makedirs(place, exist_ok=True)
+
+
 def swap_in(spare: str, place: str) -> None:
-    """Rename the folder `spare` to `place`; when another writer of the same part was faster, its twin stays."""
+    """Rename the folder `spare` to `place`, in place of a folder, a file or a link.
+
+    When another writer of the same part was faster, its twin stays.
+    """
     old = f"{spare}-old"
     try:
         os.rename(place, old)
@@ -67,16 +120,13 @@ def swap_in(spare: str, place: str) -> None:
             raise
         shutil.rmtree(spare)
     if old:
-        shutil.rmtree(old)
+        remove_all(old)
 
 
 def settle(path: str) -> None:
     """Remove what killed writers left in a finished folder and push every file of it to the disk."""
     for leftover in Path(path).rglob("*.partial*"):
-        if leftover.is_dir():
-            shutil.rmtree(leftover, ignore_errors=True)
-        else:
-            leftover.unlink(missing_ok=True)
+        remove_all(leftover, ignore_errors=True)
     found = [os.path.join(folder, name) for folder, _, names in os.walk(path) for name in (*names, ".")]
     with ThreadPoolExecutor(SYNC_THREADS) as threads:  # the disk joins requests that wait at the same time
         list(threads.map(sync_path, found))

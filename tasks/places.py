@@ -19,7 +19,7 @@ from typing import IO, Any, TypeGuard, cast
 
 import numpy as np
 
-from tasks.files import beside, disk_room, swap_in
+from tasks.files import beside, disk_room, make_folder, remove_all, remove_file, replace_file, swap_in
 from tasks.rows.base import Array
 from tasks.spool import SPOOL
 from tasks.urls import PER_PROCESS, UrlRefused, check_url, is_url
@@ -64,7 +64,7 @@ def whole_path(path: Path) -> Iterator[Path]:
         spare = beside(path)
         try:
             yield spare
-            os.replace(spare, path)
+            replace_file(spare, path)
         finally:
             spare.unlink(missing_ok=True)
         return
@@ -169,11 +169,25 @@ def reading(path: Path) -> Iterator[IO[bytes]]:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove all below a place; what cannot be removed stays."""
+    """Remove all below a place, and what stands at it; what cannot be removed stays. A link is not followed."""
     if is_remote(folder):
         folder.remove_below()
     else:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_all(folder, ignore_errors=True)
+
+
+def remove_at(path: Path) -> None:
+    """Remove the file at a place, if there is one. Raises InTheWay for a folder that is not empty."""
+    if is_remote(path):
+        path.unlink(missing_ok=True)
+    else:
+        remove_file(path)
+
+
+def make_own_folder(folder: Path) -> None:
+    """A folder of ours, in place of a file or a link; in an object store there is nothing to make."""
+    if not is_remote(folder):
+        make_folder(folder)
 
 
 def remove_files(folder: Path, pattern: str) -> None:

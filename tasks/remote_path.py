@@ -7,18 +7,26 @@ appended, and a write is one request that is done or not.
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Iterator
 from datetime import datetime
 from types import SimpleNamespace
 from typing import IO, Any
 
 import fsspec
+import fsspec.asyn
 from upath import UPath
 from upath.extensions import ProxyUPath
 
 from tasks.urls import UrlRefused, named, package_missing, shown
 
-CONNECT_SECONDS, READ_SECONDS, ATTEMPTS = 5, 60, 4  # of one request to S3; pauses between attempts grow
+# Of one request to S3, which is given up after ATTEMPTS * READ_SECONDS and pauses of some seconds between attempts.
+CONNECT_SECONDS, READ_SECONDS, ATTEMPTS = 5, 30, 4
+REQUEST_SECONDS = 130  # these attempts and the pauses; a put may take longer by its bytes
+LEAST_BYTES_A_SECOND = 1 << 18
+BOUNDED = ("s3", "s3a")
+READS = 3  # an answer that breaks off in its middle is asked for again; a store that is silent then is not
+BROKEN = ("ClientPayloadError", "IncompleteRead", "IncompleteReadError", "ResponseStreamingError")
 
 
 def options_of(protocol: str) -> dict[str, Any]:
@@ -28,8 +36,8 @@ def options_of(protocol: str) -> dict[str, Any]:
     """
     options: dict[str, Any] = {"use_listings_cache": False}
     own = fsspec.config.conf.get(protocol, {})
-    if protocol in ("s3", "s3a") and "config_kwargs" not in own:
-        retries = {"max_attempts": ATTEMPTS, "mode": "standard"}
+    if protocol in BOUNDED and "config_kwargs" not in own:
+        retries = {"max_attempts": ATTEMPTS - 1, "mode": "standard"}  # it counts those after the first
         options["max_concurrency"] = 1  # an object is one request; with more, its size is asked first
         options["config_kwargs"] = {
             "retries": retries,
@@ -51,7 +59,17 @@ def opened(url: str) -> UPath:
         raise package_missing(protocol, error) from None
     with named(url):
         path: UPath = UPath(url, **options_of(protocol))
+        bounded(path.fs)
         return path
+
+
+def bounded(system: Any) -> None:
+    """s3fs would try each request five times more, and reads five times that: a silent store took hours to be given up.
+
+    Attempts are counted by its client alone.
+    """
+    if hasattr(system, "retries"):
+        system.retries = 1
 
 
 class RemotePath(ProxyUPath):
@@ -77,9 +95,19 @@ class RemotePath(ProxyUPath):
 
     def read_bytes(self) -> bytes:
         """One request."""
+        return self._read()
+
+    def _read(self, **which: int) -> bytes:
+        """All of the object or a part, asked for again when the answer breaks off."""
         with named(self):
-            data: bytes = self.fs.cat_file(self.key)
-            return data
+            for left in reversed(range(READS)):
+                try:
+                    data: bytes = self.fs.cat_file(self.key, **which)
+                    return data
+                except Exception as error:
+                    if not left or type(error).__name__ not in BROKEN:
+                        raise
+        raise AssertionError("unreachable: the last attempt returns or raises")
 
     def read_text(self, encoding: str | None = None, errors: str | None = None, newline: str | None = None) -> str:
         with io.TextIOWrapper(io.BytesIO(self.read_bytes()), encoding or "utf-8", errors, newline) as text:
@@ -99,8 +127,7 @@ class RemotePath(ProxyUPath):
             yield self.read_bytes()
             return
         while start < total:
-            with named(self):
-                piece: bytes = self.fs.cat_file(self.key, start=start, end=min(start + size, total))
+            piece = self._read(start=start, end=min(start + size, total))
             if not piece:
                 raise FileNotFoundError(2, "it has become shorter", shown(str(self)))
             start += len(piece)
@@ -160,17 +187,25 @@ class RemotePath(ProxyUPath):
 
     # ---- writing ----
 
+    def _put(self, verb: str, *values: Any, nbytes: int, **options: Any) -> None:
+        """A put that is given up in time: HTTP clients wait without end for a frozen server to take what is sent."""
+        if not getattr(self.fs, "async_impl", False):
+            getattr(self.fs, verb)(*values, **options)
+            return
+        limit = REQUEST_SECONDS + nbytes / LEAST_BYTES_A_SECOND
+        fsspec.asyn.sync(self.fs.loop, getattr(self.fs, f"_{verb}"), *values, timeout=limit, **options)
+
     def write_bytes(self, data: bytes | bytearray | memoryview) -> int:
         """Put the object, whole."""
         with named(self):
-            self.fs.pipe_file(self.key, bytes(data))
+            self._put("pipe_file", self.key, bytes(data), nbytes=len(data))
         return len(data)
 
     def write_new(self, data: bytes) -> None:
         """Put the object if there is none: of several who try, one does. Raises FileExistsError."""
         with named(self):
             try:
-                self.fs.pipe_file(self.key, data, mode="create")
+                self._put("pipe_file", self.key, data, nbytes=len(data), mode="create")
             except FileExistsError:
                 raise FileExistsError(17, "the object is there already", shown(str(self))) from None
 
@@ -184,7 +219,7 @@ class RemotePath(ProxyUPath):
     def put_file(self, local: str) -> None:
         """Put what a local file holds; large ones in parts that become one object at the end."""
         with named(self):
-            self.fs.put_file(local, self.key)
+            self._put("put_file", local, self.key, nbytes=os.stat(local).st_size)
 
     def get_file(self, local: str) -> None:
         """Write the object to a local file."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from pathlib import Path
 from tasks.errors import LabelgroveError, UsageError
 
 URL = r"(?:[A-Za-z][A-Za-z0-9+.-]*::)*[A-Za-z][A-Za-z0-9+.-]*://"
+SILENCE = r"Connect|Timeout|DNSError|ServerDisconnected"  # in names of clients' errors
 CLIENTS = (  # packages whose errors are a store's; those of the system come as OSError
     *("botocore", "aiobotocore", "aiohttp", "s3fs", "fsspec", "gcsfs", "google", "adlfs", "azure", "asyncio"),
     *("paramiko", "smbprotocol", "urllib3", "requests", "pyarrow.fs"),
@@ -23,6 +25,7 @@ CLIENTS = (  # packages whose errors are a store's; those of the system come as 
 LOCAL = ("file", "local")
 PER_PROCESS = ("memory",)  # protocols whose content other processes do not see
 ONLY_READ = ("http", "https", "data", "zip", "tar", "github", "git", "jupyter", "libarchive", "reference")
+KEYS_APART = ("s3", "s3a", "gs", "gcs")  # stores that take no user or password from a URL
 WAYS_IN = "credentials come from the environment (AWS_ACCESS_KEY_ID ...) or from the usual files, never from a URL"
 EXTRAS = {
     "s3": "labelgrove[s3]",
@@ -74,6 +77,28 @@ def _shown_part(part: str) -> str:
     if "@" in query and "@" not in start and re.search(r"://[^/]*:(?![0-9]+(/|$))", start):
         return start.split("://")[0] + "://..."
     return re.sub(r"(?<=://).*@", "", start, flags=re.DOTALL)
+
+
+def refuse_unused_secret(url: str) -> None:
+    """Raises UrlRefused for a user or password in the URL of a store that would not use it, also of one within another.
+
+    A key may hold an @, and the place of a bucket be named by colons (arn:...).
+    """
+    for part in url.split("::"):
+        protocol, _, rest = part.partition("://")
+        bucket = rest.split("/")[0]
+        if protocol in KEYS_APART and ("@" in bucket or (":" in bucket and not bucket.startswith("arn:"))):
+            raise UrlRefused(f"{protocol}:// takes no user and no password", shown(url), WAYS_IN)
+
+
+def is_silence(error: BaseException | None) -> bool:
+    """Whether an error, or what it was made of, says that no server has answered."""
+    while error is not None:
+        kind = type(error).__name__
+        if isinstance(error, ConnectionError | TimeoutError | socket.gaierror) or re.search(SILENCE, kind):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def names_a_store(url: str) -> bool:

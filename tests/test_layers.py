@@ -18,7 +18,7 @@ CLUSTER = {"dask", "distributed"}
 WITHIN_THE_SCHEDULER = {f"pipeline/dashboard/{name}.py" for name in ("__init__", "page", "plugin")}  # a preload of it
 # A submitted run is one task that drives it, handed over by a client: neither knows what a run computes.
 SUBMISSION = {"pipeline/submitted/driver_task.py", "pipeline/submitted/handing_over.py"}
-CONNECTION = {f"pipeline/connection/{name}.py" for name in ("agreement", "cluster", "own_workers")}
+CONNECTION = {f"pipeline/connection/{name}.py" for name in ("agreement", "cluster", "own_workers", "reaching", "tls")}
 MAY_USE_CLUSTER = {"pipeline/pool.py"} | CONNECTION | WITHIN_THE_SCHEDULER | SUBMISSION
 STORES = {"zarr", "numcodecs"}
 MAY_USE_STORES = {"tasks/zarr_nodes.py", "pipeline/ingest/zarr_folder.py"}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -49,7 +50,7 @@ def certificates(folder: Path, hosts: Sequence[str] = (), days: int = DAYS, forc
         for path, content in zip(files, (authority, certificate, key, profile), strict=True):
             write_private(path, content)
     sys.stderr.write(f"certificates for {days} days: {folder}\n")
-    sys.stdout.write(f"labelgrove run CONFIG --profile {folder / PROFILE}\n")
+    sys.stdout.write(f"labelgrove run CONFIG --profile {shlex.quote(str(folder / PROFILE))}\n")
     return folder / PROFILE
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from pipeline.commands.looking import find_run
 from pipeline.last_resort import say
 from pipeline.report.table import printable
-from pipeline.state import UNDER_WAY, last_end, phase_of
+from pipeline.state import SILENT, UNDER_WAY, end_of, exit_code_of, last_attempt, last_end, phase_of, what_next
 from pipeline.store import RunFolder
 from pipeline.submitted.submission import log_of, read_submission
 from tasks.places import is_remote
@@ -22,8 +22,11 @@ POLL_SECONDS = 0.5
 FAR_POLL_SECONDS = 3.0  # of a run folder in an object store: it is asked for the whole of both
 
 
-def logs(run: Path, *, runs: Path | None = None, last: int = 50, follow: bool = False) -> None:
-    """Print the last events, one line each, then what the driver has said; with `follow` more until the run ends."""
+def logs(run: Path, *, runs: Path | None = None, last: int = 50, follow: bool = False) -> int:
+    """Print the last events, one line each, then what the driver has said; with `follow` more until the run ends.
+
+    Returns the exit code: of one that was followed to its end that of the run, else 0.
+    """
     folder = find_run(run, runs).folder
     seen = Followed(folder)
     seen.show(last)
@@ -31,9 +34,13 @@ def logs(run: Path, *, runs: Path | None = None, last: int = 50, follow: bool = 
         phase = phase_of(folder)  # before the last look: what was written until then is shown
         seen.show()
         if phase not in UNDER_WAY:
-            say(f"{folder.path}: {last_end(folder) or phase}")
-            return
+            end = end_of(last_attempt(folder.events())) or {}
+            say(f"{folder.path}: {phase if phase in SILENT else last_end(folder) or phase}")
+            if told := what_next(phase, end.get("why")):
+                say(told)
+            return exit_code_of(folder, phase)
         time.sleep(FAR_POLL_SECONDS if is_remote(folder.path) else POLL_SECONDS)
+    return 0
 
 
 class Followed:

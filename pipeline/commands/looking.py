@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from pipeline.report.summary import RunSummary, SmallTable
 from pipeline.report.table import print_table, printable
 from pipeline.resources import free_bytes
 from pipeline.stages.publish import environment
-from pipeline.state import state_of
+from pipeline.state import state_of, what_next
 from pipeline.store import MANIFEST, RunFolder, RunFormat, read_json, read_manifest
 from pipeline.submitted.submission import read_submission
 from tasks.errors import UsageError
@@ -49,7 +50,9 @@ def find_run(path: Path, runs: Path | None = None) -> FoundRun:
         path = path.parent
     if path.is_file():
         folder = RunFolder(run_path(name_of(path), path.parent, runs))
-        manifest = manifest_of(folder, f"{path} has not been run yet", f"type `labelgrove run {path}`")
+        manifest = manifest_of(
+            folder, f"{path} has not been run yet", f"type `labelgrove run {shlex.quote(str(path))}`"
+        )
         other = f"{path} is not what this run was asked for: it has changed, or another config has its name"
         changed = "" if kept_begins_with(folder, path) else other
         return FoundRun(folder, manifest, changed)
@@ -132,10 +135,11 @@ def status(run: Path, *, runs: Path | None = None, as_json: bool = False) -> dic
 
 
 def _status_text(state: dict[str, Any], notes: Sequence[str]) -> str:
-    typed = "".join(f" -s {override}" for override in state["overrides"])
+    typed = "".join(f" -s {shlex.quote(override)}" for override in state["overrides"])
     lines = [", ".join(filter(None, (f"{state['run']}: {state['state']}", state["holder"], state["why"])))]
     if state["submission"]:
         lines.append(_submission_text(state["submission"]))
+        lines += filter(None, [what_next(state["state"], state["why"])])
     if typed:
         lines.append(f"asked for with{typed}")
     if state["dashboard"]:

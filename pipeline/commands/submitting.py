@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -66,7 +67,7 @@ def submit(
         force=force,
         profile=asdict(profile),
     )
-    with connected(profile) as client:
+    with connected(profile, say) as client:
         handed = hand_over(client, order, folder, files_of(loaded), profile.timeouts, where)
     _say_handed(folder, handed.state, handed.host)
     return folder
@@ -90,7 +91,8 @@ def _say_handed(folder: RunFolder, state: str, host: str) -> None:
     say(told[state])
     sys.stdout.write(f"{folder.path}\n")
     if state != "finished":
-        say(f"follow it:  labelgrove logs {folder.path} --follow\nstop it:    labelgrove cancel {folder.path}")
+        place = shlex.quote(str(folder.path))
+        say(f"follow it:  labelgrove logs {place} --follow\nstop it:    labelgrove cancel {place}")
 
 
 def cancel(run: Path, *, runs: Path | None = None, seconds: float = CANCEL_SECONDS) -> str:
@@ -99,10 +101,11 @@ def cancel(run: Path, *, runs: Path | None = None, seconds: float = CANCEL_SECON
     Raises RunMissing, RunLocked when it has not ended within `seconds`: it is asked to, and will.
     """
     folder = find_run(run, runs).folder
-    if not request_stop(folder):
+    asked = request_stop(folder)
+    if not asked:
         say(f"nothing runs in {folder.path}: {phase_of(folder)}")
         return ""
-    say(f"asked to stop: {holder(folder.path) or 'the submission that waits for a worker'}")
+    say(f"asked to stop: {asked}")
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         phase = phase_of(folder)

@@ -7,21 +7,22 @@ import logging
 import os
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pipeline.connection.agreement import ask_parts, bits_warning, facts_here, mismatch, watch_newcomers
+from pipeline.connection.agreement import Part, ask_parts, bits_warning, facts_here, mismatch, watch_newcomers
 from pipeline.connection.own_workers import closing_well, own_workers
-from pipeline.connection.profile import HEAP_KEPT_BYTES, Profile, ProfileError, check_connection
+from pipeline.connection.profile import HEAP_KEPT_BYTES, Profile
+from pipeline.connection.reaching import RESUME, reach
+from pipeline.connection.shared_places import OWNER, PathNotShared
 from pipeline.connection.timeouts import Timeouts
 from pipeline.errors import ClusterLost, TaskFailed, TaskKilled
 from pipeline.mending import mend
 from tasks.errors import LabelgroveError, is_starved
 
+WORKER_POLL_SECONDS = 0.2  # while the first worker is waited for
 NO_WORKER, SILENT = "no worker is left", "the scheduler does not answer"
-RESUME = "start the cluster again and type the same `labelgrove run`: finished work is kept"
 
 
 def ask_scheduler(client: Any, question: str, seconds: float, **arguments: Any) -> Any:
@@ -31,6 +32,15 @@ def ask_scheduler(client: Any, question: str, seconds: float, **arguments: Any) 
         return client.sync(asked, **arguments, callback_timeout=seconds)
     except (OSError, TimeoutError, AttributeError, RuntimeError, ValueError) as error:  # ValueError: TLS cut short
         raise ClusterLost(f"the scheduler does not answer ({type(error).__name__})", hint=RESUME) from error
+
+
+def ask_workers(client: Any, seconds: float, function: Callable[..., Any], *values: Any) -> dict[str, Any]:
+    """Address -> function(*values) on every worker of now, or the exception there. Raises ClusterLost, as above."""
+    try:
+        return dict(client.sync(client._run, function, *values, on_error="return", callback_timeout=seconds))
+    except (OSError, TimeoutError) as error:
+        what = f"the cluster does not answer ({type(error).__name__})"
+        raise ClusterLost(what, hint="type the same command again") from error
 
 
 def worker_names(client: Any, seconds: float) -> list[str]:
@@ -86,6 +96,8 @@ class ClusterWatch:
 
     def _cancel(self, futures: list[Any]) -> None:
         """Drop what waits; what runs is waited for shortly, since Dask cannot stop it and it writes whole chunks."""
+        if self.client.status != "running":  # asked now, it would wait for a scheduler that may never come back
+            return
         try:
             running = [future for future in futures if future.status == "pending"]
             self.client.cancel(running, force=True)
@@ -174,6 +186,8 @@ class ClusterWatch:
             return ClusterLost(f"the scheduler dropped {key} ({error})", where=key, hint=RESUME)
         if is_starved(error):
             return TaskKilled(f"out of memory in {key}", where=key, hint="give the workers more memory, then run again")
+        if isinstance(error, PermissionError):
+            return PathNotShared(f"a worker may not: {error}", key, OWNER)
         return TaskFailed(
             f"{type(error).__name__}: {error}", where=key, hint="this is a fault in labelgrove: report it"
         )
@@ -275,13 +289,16 @@ def dask_timeouts(timeouts: Timeouts) -> dict[str, str]:
 
 
 @contextmanager
-def connected(profile: Profile, say: Callable[[str], object] = str) -> Iterator[Any]:
+def connected(
+    profile: Profile, say: Callable[[str], object] = str, waits: Callable[[str], object] | None = None
+) -> Iterator[Any]:
     """A `distributed.Client` of a cluster started for this run, or of the one that the profile names.
 
-    say  hears of workers of somebody else's cluster that are no reason to stop: refused ones, other processors
+    say    hears of workers of somebody else's cluster that are no reason to stop: refused ones, other processors
+    waits  hears once that no worker is there yet; default: `say`
 
-    Raises ClusterLost when nobody answers, ClusterMismatch when its packages differ from ours, ProfileError when
-    tls:// is asked for and no certificate is given.
+    Raises ClusterLost when nobody answers, ClusterMismatch when its packages differ from ours, and what `security_of`
+    raises.
     """
     import dask
     from distributed import Client
@@ -291,8 +308,8 @@ def connected(profile: Profile, say: Callable[[str], object] = str) -> Iterator[
             with own_workers(profile) as cluster, closing_well(Client(cluster), profile) as client:
                 yield client
             return
-        with closing_well(_remote(profile), profile) as client:
-            _wait_for_workers(client, profile)
+        with closing_well(reach(profile), profile) as client:
+            _wait_for_workers(client, profile, waits or say)
             _agree(client, profile, say)
             yield client
 
@@ -322,61 +339,52 @@ def dashboard_text(client: Any, profile: Profile) -> str:
     return f"dashboard: {link}" + (f" (port {port} is taken)" if moved else "")
 
 
-def security_of(profile: Profile) -> Any:
-    """Certificates for a tls:// scheduler, None for others. Raises ProfileError when nobody names any.
-
-    What the profile does not name comes from Dask's own settings, as inside a cluster.
-    """
-    if not profile.encrypted:
-        return None
-    from distributed.security import Security
-
-    given = {"tls_ca_file": profile.tls_ca, "tls_client_cert": profile.tls_cert, "tls_client_key": profile.tls_key}
-    security = Security(require_encryption=True, **{name: path for name, path in given.items() if path})
-    if not (security.tls_ca_file and security.tls_client_cert):
-        hint = "`labelgrove certificates FOLDER` makes them; name them in --profile or in Dask's settings"
-        raise ProfileError("a tls:// scheduler needs tls_ca, tls_cert and tls_key", profile.scheduler, hint)
-    return security
+def _wait_for_workers(client: Any, profile: Profile, waits: Callable[[str], object]) -> None:
+    """Raises ClusterLost when none comes, and when the scheduler falls silent meanwhile."""
+    where, times, told = profile.scheduler, profile.timeouts, False
+    until = time.monotonic() + times.no_workers
+    while not _some_work(client, times.connect):
+        if not told:
+            waits(f"waiting for a worker of {where}, {times.no_workers:g} s at most")
+            told = True
+        if time.monotonic() > until:
+            what = f"the scheduler at {where} has had no worker for {times.no_workers:g} s"
+            raise ClusterLost(what, where, "start workers (`dask worker`), then type the same command again")
+        time.sleep(min(WORKER_POLL_SECONDS, times.poll))
 
 
-def _remote(profile: Profile) -> Any:
-    from distributed import Client
-    from distributed.versions import VersionMismatchWarning
-
-    check_connection(profile)
-    where, security = profile.scheduler, security_of(profile)
-    target = {"address": where} if "://" in where else {"scheduler_file": where}
-    try:
-        with warnings.catch_warnings():  # of versions: what matters of them is compared by `_agree`
-            warnings.simplefilter("ignore", VersionMismatchWarning)
-            return Client(**target, security=security, timeout=profile.timeouts.connect, set_as_default=False)
-    except (OSError, TimeoutError, ValueError, TypeError) as error:
-        raise ClusterLost(f"no scheduler answers at {where}: {error}", where, RESUME) from None
-
-
-def _wait_for_workers(client: Any, profile: Profile) -> None:
-    where, seconds = profile.scheduler, profile.timeouts.no_workers
-    try:
-        client.wait_for_workers(1, timeout=seconds)
-    except (OSError, TimeoutError):
-        what = f"the scheduler at {where} has had no worker for {seconds:.0f} s"
-        raise ClusterLost(what, where, "start workers (`dask worker`), then type the same command again") from None
+def _some_work(client: Any, seconds: float) -> bool:
+    workers = ask_scheduler(client, "identity", seconds, n_workers=-1)["workers"]
+    return any(info.get("status") == "running" for info in workers.values())
 
 
 def _agree(client: Any, profile: Profile, say: Callable[[str], object]) -> None:
     """All parts must compute what this process would: same packages, and our own. Raises ClusterMismatch."""
-    here, seconds = facts_here(), profile.timeouts.connect
-    workers = ask_scheduler(client, "identity", seconds, n_workers=-1)["workers"]
-    names = {address: str(info.get("name", address)) for address, info in workers.items()}
-    try:
-        parts = ask_parts(client, here, names, seconds)
-        error = mismatch(here, parts)
-        if error is not None:
-            raise error
-        watch_newcomers(client, here, say)
-    except TimeoutError:
-        what = f"a part of the cluster at {profile.scheduler} has not answered for {seconds:.0f} s"
-        raise ClusterLost(what, profile.scheduler, "restart what is frozen, then type the same command again") from None
+    here, seconds, where = facts_here(), profile.timeouts.connect, profile.scheduler
+    limit = time.monotonic() + seconds
+    while True:
+        try:
+            parts = _compared(client, here, seconds)
+            watch_newcomers(client, here, say)
+            break
+        except TimeoutError:
+            what = f"a part of the cluster at {where} has not answered for {seconds:.0f} s"
+            raise ClusterLost(what, where, "restart what is frozen, then type the same command again") from None
+        except OSError as error:  # of a worker that dies while it is asked, or of the scheduler itself
+            if client.status != "running" or time.monotonic() > limit:
+                raise ClusterLost(f"the scheduler at {where} has gone", where, RESUME) from error
+            time.sleep(profile.timeouts.poll)
     warning = bits_warning(here, parts)
     if warning:
         say(warning)
+
+
+def _compared(client: Any, here: dict[str, str], seconds: float) -> list[Part]:
+    """The scheduler and the workers of now. Raises ClusterMismatch, ClusterLost, and what `ask_parts` does."""
+    workers = ask_scheduler(client, "identity", seconds, n_workers=-1)["workers"]
+    names = {address: str(info.get("name", address)) for address, info in workers.items()}
+    parts = ask_parts(client, here, names, seconds)
+    error = mismatch(here, parts)
+    if error is not None:
+        raise error
+    return parts

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pipeline.connection.profile import Profile
+from pipeline.connection.addresses import DASHBOARD
+from pipeline.connection.profile import Profile, ProfileError, shown
 from pipeline.errors import ClusterLost
 from tasks.files import NO_ROOM, disk_room
 
@@ -92,14 +93,19 @@ def _local(profile: Profile) -> Any:
 
 
 def free_dashboard(address: str) -> str:
-    """The dashboard's address, with any free port when another process has the port."""
+    """The dashboard's address, with any free port when another process has the port. Raises ProfileError for a host
+    that is not this machine's."""
+    import errno
     import socket
 
     host, _, port = address.rpartition(":")
     try:
-        with socket.socket() as probe:
+        with socket.socket(socket.AF_INET6 if host.startswith("[") else socket.AF_INET) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((host, int(port)))
-    except (OSError, ValueError):
+            probe.bind((host.strip("[]"), int(port or 0)))
+    except OSError as error:
+        if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+            what = f"dashboard = {shown(repr(address))}: the host is none of this machine ({error.strerror})"
+            raise ProfileError(what, "dashboard", DASHBOARD) from None
         return f"{host or '127.0.0.1'}:0"
-    return address
+    return address if port else "127.0.0.1:0"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import os
 import re
@@ -14,12 +13,16 @@ from typing import Any
 
 import psutil
 
+from pipeline.connection.addresses import DASHBOARD, SCHEDULER, fault_of_dashboard, fault_of_scheduler, is_loopback
 from pipeline.connection.timeouts import Timeouts
 from tasks.errors import UsageError
 
 HEAP_KEPT_BYTES = 128 << 20  # freed memory that a worker keeps for the next batch, beside what is in use
 
 TLS = ("tls_ca", "tls_cert", "tls_key")
+MOST_WORKERS = MOST_THREADS = 1024  # of one machine; beyond, it is a slip of the pen
+MOST_BYTES = 1 << 60
+SHOWN = 80  # characters of a value that an error repeats
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 
 
@@ -70,7 +73,7 @@ class Profile:
         """Workers of a local cluster, 0 when the cluster is somebody else's."""
         if self.is_serial:
             return 1
-        found = re.fullmatch(r"local(?::(\d+))?", self.scheduler)
+        found = re.fullmatch(r"local(?::([0-9]{1,9}))?", self.scheduler)
         if not found:
             return 0
         return int(found.group(1) or os.cpu_count() or 1)
@@ -85,11 +88,17 @@ class Profile:
             return ""
         if "://" in self.scheduler:
             return self.scheduler
+        hint = "`dask scheduler --scheduler-file FILE` writes one"
         try:
-            return str(json.loads(Path(self.scheduler).read_text(encoding="utf-8"))["address"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            hint = "`dask scheduler --scheduler-file FILE` writes one"
-            raise ProfileError(f"this is no scheduler file ({type(error).__name__})", self.scheduler, hint) from None
+            address = json.loads(Path(self.scheduler).read_text(encoding="utf-8"))["address"]
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            what = f"this is no scheduler file ({type(error).__name__})"
+            raise ProfileError(what, shown(self.scheduler), hint) from None
+        fault = fault_of_scheduler(address) if isinstance(address, str) else "it is no text"
+        if fault:
+            what = f"this is no scheduler file: its address is {shown(repr(address))}, and {fault}"
+            raise ProfileError(what, shown(self.scheduler), hint)
+        return str(address)
 
     @property
     def encrypted(self) -> bool:
@@ -102,18 +111,30 @@ class Profile:
             return parse_bytes(self.memory_per_worker, "memory_per_worker")
         return int(0.8 * psutil.virtual_memory().total / max(1, self.local_workers))
 
+    def cache_bytes(self) -> int:
+        """Rows that a worker keeps, where the profile says it; 0 keeps none."""
+        return parse_bytes(self.cache, "cache", least=0)
 
-def parse_bytes(text: str, name: str) -> int:
-    """ "1.5 GiB" -> bytes. Raises ProfileError."""
+
+def parse_bytes(text: str, name: str, least: int = 1) -> int:
+    """ "1.5 GiB" -> bytes. Raises ProfileError, also for less than `least`."""
     found = re.fullmatch(r"\s*([0-9.]+)\s*([kmg]i?)?b?\s*", text.lower())
+    hint = 'write for example "1.5 GiB" or "800 MB"'
     try:
         if found is None:
             raise ValueError
-        return int(float(found.group(1)) * UNITS[found.group(2) or ""])
+        size = float(found.group(1)) * UNITS[found.group(2) or ""]  # inf for too many digits
     except ValueError:
-        raise ProfileError(
-            f"{name} = {text!r} is not a size", name, 'write for example "1.5 GiB" or "800 MB"'
-        ) from None
+        raise ProfileError(f"{name} = {shown(repr(text))} is not a size", name, hint) from None
+    if not least <= size <= MOST_BYTES:
+        allowed = f"{'more than 0' if least else '0'} and at most {MOST_BYTES >> 30:,} GiB"
+        raise ProfileError(f"{name} = {shown(repr(text))} is out of range", name, f"{allowed}; {hint}")
+    return int(size)
+
+
+def shown(text: str) -> str:
+    """A value as an error repeats it: its beginning."""
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
 def load_profile(file: str | None, **given: Any) -> Profile:
@@ -128,13 +149,13 @@ def load_profile(file: str | None, **given: Any) -> Profile:
     if file is not None:
         try:
             values = tomllib.loads(Path(file).read_text(encoding="utf-8"))
-        except (OSError, tomllib.TOMLDecodeError) as error:
-            raise ProfileError(f"the profile cannot be read: {error}", file) from None
+        except (OSError, ValueError, RecursionError) as error:  # ValueError: no TOML, or no text
+            raise ProfileError(f"the profile cannot be read: {shown(str(error))}", shown(file)) from None
         known = {found.name: type(getattr(profile, found.name)) for found in fields(Profile)}
         if isinstance(values.get("timeouts"), dict):
             values["timeouts"] = timeouts_of(values["timeouts"], file)
         for key, value in values.items():
-            if key not in known or not isinstance(value, known[key]):
+            if key not in known or type(value) is not known[key]:  # to Python, true is a whole number
                 raise ProfileError(f"{key} is not a setting, or not of its type", file, f"settings: {', '.join(known)}")
         beside = {key: str(Path(file).parent / values[key]) for key in TLS if values.get(key)}
         profile = replace(profile, **values | beside)
@@ -157,22 +178,45 @@ def timeouts_of(given: Mapping[str, Any], where: str) -> Timeouts:
 def check_profile(profile: Profile) -> None:
     """Raises ProfileError when the scheduler is of no known form, or a number is out of range."""
     text = profile.scheduler
-    if not (profile.local_workers or re.match(r"(tcp|tls)://", text) or Path(text).is_file()):
+    if text.startswith("local:") and not 1 <= _count(text.removeprefix("local:")) <= MOST_WORKERS:
+        raise ProfileError(f"--scheduler {shown(repr(text))}", "--scheduler", f"local:1 to local:{MOST_WORKERS:,}")
+    if not (profile.local_workers or re.match(r"(tcp|tls)://", text) or is_file(text)):
         hint = "serial, local, local:N, tcp://HOST:PORT, tls://HOST:PORT or an existing scheduler file"
-        raise ProfileError(f"--scheduler {text!r} is none of the known forms", "--scheduler", hint)
-    if profile.threads < 1:
-        raise ProfileError(f"threads = {profile.threads}", "threads", "a whole number >= 1")
+        raise ProfileError(f"--scheduler {shown(repr(text))} is none of the known forms", "--scheduler", hint)
+    if not 1 <= profile.threads <= MOST_THREADS:
+        what = f"threads = {shown(str(profile.threads))}"
+        raise ProfileError(what, "threads", f"a whole number from 1 to {MOST_THREADS:,}")
+    if fault := fault_of_dashboard(profile.dashboard):
+        raise ProfileError(f"dashboard = {shown(repr(profile.dashboard))}: {fault}", "dashboard", DASHBOARD)
     profile.memory_bytes()
+    if profile.cache:
+        profile.cache_bytes()
     check_connection(profile)
 
 
+def _count(digits: str) -> int:
+    """0 for what is no count, or a monstrous one."""
+    return int(digits) if re.fullmatch(r"[0-9]{1,9}", digits) else 0
+
+
+def is_file(path: str) -> bool:
+    """Whether a file is there; a name that the system does not take is none."""
+    try:
+        return Path(path).is_file()
+    except (OSError, ValueError):
+        return False
+
+
 def check_connection(profile: Profile) -> None:
-    """Raises ProfileError when a PEM file is not there, InsecureScheduler when whoever listens in could take over."""
+    """Raises ProfileError for what is no address and when a PEM file is not there, InsecureScheduler when whoever
+    listens in could take over."""
+    if not profile.local_workers and "://" in profile.scheduler and (fault := fault_of_scheduler(profile.scheduler)):
+        raise ProfileError(f"--scheduler {shown(repr(profile.scheduler))}: {fault}", "--scheduler", SCHEDULER)
     if profile.encrypted and any(getattr(profile, name) for name in TLS):
         for name in TLS:
             path = getattr(profile, name)
-            if not Path(path).is_file():
-                what = f"{name} = {path!r} is no file" if path else f"a tls:// scheduler needs {name}, too"
+            if not is_file(path):
+                what = f"{name} = {shown(repr(path))} is no file" if path else f"a tls:// scheduler needs {name}, too"
                 hint = "PEM files: tls_ca, tls_cert and tls_key of the file that --profile names"
                 raise ProfileError(what, name, hint)
     address = profile.address
@@ -183,12 +227,3 @@ def check_connection(profile: Profile) -> None:
             "use tls:// (`labelgrove certificates FOLDER` makes what it needs); in a network of your own --insecure or "
             "insecure = true in the profile",
         )
-
-
-def is_loopback(address: str) -> bool:
-    """Whether tcp://HOST:PORT can only be this machine; a name other than localhost may be anything."""
-    host = address.partition("://")[2].rpartition(":")[0].strip("[]")
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

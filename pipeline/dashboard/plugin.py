@@ -47,7 +47,9 @@ class BoardPlugin(SchedulerPlugin):  # type: ignore[misc]
             return
         tasks, lost = len(msg.get("processing-tasks") or ()), len(msg.get("lost-computed-tasks") or ())
         more = f", {lost} results are made again" if lost else ""
-        said = f"worker {msg.get('worker', '?')} is gone: {tasks} tasks begin again{more}"
+        address = str(msg.get("worker", "?"))
+        name = self.board.workers[address].name if address in self.board.workers else address
+        said = f"worker {name} is gone: {tasks} tasks begin again{more}"
         self.board.incident(LOST, 1, time.time(), said)
         self.board.incident(RETRIED, tasks, time.time())
 

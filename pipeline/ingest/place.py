@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import socket
 import tempfile
 import uuid
@@ -24,7 +23,7 @@ from pipeline.event_log import forget_log
 from pipeline.ingest.errors import DatasetExists
 from tasks import io
 from tasks.errors import ArtefactError
-from tasks.files import disk_room, settle, swap_in, sync_path
+from tasks.files import disk_room, remove_all, settle, swap_in, sync_path
 from tasks.places import is_remote, remove_folder
 
 OWNER = "owner.partial"  # names the machine, because a process id means nothing on another one, and when it began
@@ -63,7 +62,7 @@ def made_whole(dataset: Path, force: bool, request: str | None = None) -> Iterat
         raise
     finally:
         if not stays:
-            shutil.rmtree(partial, ignore_errors=True)
+            remove_all(partial, ignore_errors=True)
 
 
 @contextmanager
@@ -88,17 +87,18 @@ def scratch_beside(target: Path, far: bool = False) -> Iterator[Path]:
     parent.mkdir(parents=True, exist_ok=True)
     folder = parent / f".{target.name}.partial-{os.getpid()}"
     for left, _ in _abandoned(parent, f".{target.name}"):
-        shutil.rmtree(left, ignore_errors=True)
+        remove_all(left, ignore_errors=True)
     folder.mkdir()
     try:
         _sign(folder, None)
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_all(folder, ignore_errors=True)
 
 
 def _refuse_existing(dataset: Path, force: bool) -> None:
-    if not dataset.exists() or (dataset.is_dir() and not any(dataset.iterdir())):
+    link = dataset.is_symlink()  # what is left of those is one that leads to itself
+    if not link and (not dataset.exists() or (dataset.is_dir() and not any(dataset.iterdir()))):
         return
     if not force:
         raise DatasetExists("something is there already", str(dataset), "choose another name, or --force to replace it")
@@ -134,7 +134,7 @@ def sweep(dataset: Path, request: str | None = None) -> None:
         if replaced and not dataset.exists():
             os.rename(folder, dataset)
         elif replaced or request is None or _request_of(folder) != request:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_all(folder, ignore_errors=True)
 
 
 def _taken_over(dataset: Path, partial: Path, request: str) -> bool:
@@ -143,7 +143,7 @@ def _taken_over(dataset: Path, partial: Path, request: str) -> bool:
     mine = False
     for folder in sorted((one for one in left if _request_of(one) == request), key=_age):
         if mine:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_all(folder, ignore_errors=True)
             continue
         with contextlib.suppress(OSError):
             os.rename(folder, partial)  # by its own name it stays what it is

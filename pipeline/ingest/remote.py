@@ -15,7 +15,8 @@ from pipeline.ingest.errors import DamagedInput, SourceMissing, UnknownInput, Un
 from pipeline.ingest.files import by_number
 from tasks.errors import LabelgroveError, is_starved
 from tasks.files import DiskFull, beside, disk_room
-from tasks.urls import LOCAL, package_missing
+from tasks.remote_path import BOUNDED, bounded, options_of
+from tasks.urls import LOCAL, StoreUnreachable, is_silence, package_missing, refuse_unused_secret
 from tasks.urls import is_url as is_url
 from tasks.urls import shown as shown
 
@@ -172,16 +173,30 @@ def _named(said: str) -> Iterator[None]:
         yield
     except LabelgroveError:
         raise
-    except FileNotFoundError:
+    except FileNotFoundError as error:
+        cause = error.__cause__  # fsspec says of whatever goes wrong over HTTP that there is no such file
+        if is_silence(cause):
+            raise _silent(cause, said) from None
+        status = getattr(cause, "status", 404)
+        if status not in (404, 410):
+            what = f"it cannot be read ({type(cause).__name__} {status})"
+            raise SourceMissing(what, said, "check the address and what lets you in") from None
         raise SourceMissing("there is no such file", said, "check the address") from None
     except ImportError as error:
         raise package_missing(said.split("://")[0], error) from None
     except Exception as error:
         if is_starved(error):
             raise
+        if is_silence(error):
+            raise _silent(error, said) from None
         status = getattr(error, "status", None) or getattr(error, "errno", None)
         what = f"it cannot be read ({type(error).__name__}{f' {status}' if status else ''})"
         raise SourceMissing(what, said, "check the address, the connection and what lets you in") from None
+
+
+def _silent(error: BaseException | None, said: str) -> StoreUnreachable:
+    what = f"the server does not answer ({type(error).__name__})"
+    return StoreUnreachable(what, said, "check the address and the connection, then type the same command again")
 
 
 def _opened(url: str) -> tuple[Any, str]:
@@ -189,6 +204,7 @@ def _opened(url: str) -> tuple[Any, str]:
     import fsspec
     from fsspec.core import url_to_fs
 
+    refuse_unused_secret(url)
     said, protocol = shown(url), url.split("://")[0]
     protocols = [part.split("://")[0] for part in url.split("::") if "://" in part]
     unknown = [name for name in protocols if name not in fsspec.available_protocols()]
@@ -201,7 +217,8 @@ def _opened(url: str) -> tuple[Any, str]:
         except ImportError as error:
             raise package_missing(name, error) from None
     with _named(said):
-        system, path = url_to_fs(url)
+        system, path = url_to_fs(url, **{name: options_of(name) for name in protocols if name in BOUNDED})
+        bounded(system)
     return system, str(path) + ("/" if protocol not in LOCAL and url.endswith("/") else "")
 
 

@@ -80,7 +80,7 @@ COLUMNS = (
     Column("training_bytes", "held in training", size, "bytes of learnt numbers held while it is trained"),
     Column("train_seconds", "training", seconds, "seconds of training"),
     Column("predict_us_per_row", "predict/row", microseconds, "time of one worker to rank the classes of a row"),
-    Column("peak_bytes", "peak memory", size, "peak memory of a worker in training"),
+    Column("peak_bytes", "peak memory", size, "peak memory of a worker in training, with what it kept from before"),
 )
 WIDE_COLUMNS = (
     *COLUMNS[:1],

@@ -36,9 +36,9 @@ from pipeline.stages.predict import (
 from pipeline.stages.train import MEGABYTE, MODEL, TRAIN_SECONDS, saved_bytes, train_step
 from pipeline.store import Done, described, write_json
 from tasks.digest import combine
-from tasks.files import NO_ROOM, beside, disk_room, sync_path
+from tasks.files import NO_ROOM, beside, disk_room, replace_file, sync_path
 from tasks.models.folder import publish_model
-from tasks.places import at, copy_file, is_remote
+from tasks.places import at, copy_file, is_remote, remove_at
 from tasks.worker import versions
 
 Metrics = dict[str, float | None]
@@ -95,7 +95,7 @@ class PublishStage(Stage):
         summary = summary_of(self.config, work, self.asked)
         summary = replace(summary, findings=[*summary.findings, *nothing_gained(summary)])
         for name in (METRICS, PAGE):  # a kill from here on leaves no results rather than those of two configs
-            (run_folder / name).unlink(missing_ok=True)
+            remove_at(run_folder / name)
         digests = []
         for learner in self.config.train:
             metrics = {key: value for key, value in summary.models[learner.name].items() if value is not None}
@@ -169,7 +169,7 @@ def link_file(source: Path, target: Path) -> None:
         copy_file(source, target)
         return
     target.parent.mkdir(parents=True, exist_ok=True)
-    if target.exists() and os.path.samefile(source, target):
+    if target.exists() and not target.is_symlink() and os.path.samefile(source, target):
         return  # of two names of one file a rename would do nothing, and leave both
     spare = beside(target)
     with disk_room(str(target), source.stat().st_size):
@@ -179,7 +179,7 @@ def link_file(source: Path, target: Path) -> None:
             if error.errno in NO_ROOM:
                 raise
             shutil.copyfile(source, spare)
-        os.replace(spare, target)
+        replace_file(spare, target)
         sync_path(str(target.parent))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import socket
 import sys
 import threading
 import time
@@ -26,11 +27,12 @@ from pipeline.last_resort import named, report_error, say
 from pipeline.lock import STALE_SECONDS
 from pipeline.stop_request import Stop
 from pipeline.submitted.carried_errors import error_values
-from pipeline.submitted.submission import WORKER_GONE, Order, order_of
+from pipeline.submitted.submission import SCHEDULER_GONE, WORKER_GONE, Order, order_of
 from tasks.places import at
 
 LOCK_SECONDS = STALE_SECONDS + 60.0  # the lock of a driver that died on another host is waited for so long
 LOCK_POLL_SECONDS = 2.0
+KNOCK_SECONDS = 2.0  # a scheduler that is there takes a connection within this time, also a frozen one
 STOP_SECONDS = 60.0  # from the end of the worker until the process ends, whatever keeps it
 
 
@@ -53,7 +55,8 @@ def main() -> None:
     hear_sigterm()
     order, again = order_of(_first_line(0))
     stop = Stop(order.token)
-    threading.Thread(target=_lifeline, args=(stop,), name="lifeline", daemon=True).start()
+    scheduler = str(order.profile.get("scheduler", ""))
+    threading.Thread(target=_lifeline, args=(stop, scheduler), name="lifeline", daemon=True).start()
     try:
         _drive(order, again, stop, tell)
         code = 0
@@ -113,13 +116,29 @@ def _first_line(handle: int) -> bytes:
     return bytes(line)
 
 
-def _lifeline(stop: Stop) -> None:
-    """Ends the run when the worker ends; nothing may keep the process for long after it."""
+def _lifeline(stop: Stop, scheduler: str) -> None:
+    """Ends the run when the worker ends; nothing may keep the process for long after it.
+
+    A worker whose scheduler is lost ends as well, but then there is nobody who starts the task beside another.
+    """
     while os.read(0, 1):
         continue
-    stop.ask(WORKER_GONE)
+    stop.ask(WORKER_GONE if listens(scheduler) else SCHEDULER_GONE)
     time.sleep(STOP_SECONDS)
     os._exit(INTERRUPTED)
+
+
+def listens(address: str) -> bool:
+    """Whether something listens at the address of a scheduler; of kinds that are no host and port it is believed."""
+    kind, _, place = address.partition("://")
+    host, _, port = place.rpartition(":")
+    if kind not in ("tcp", "tls") or not port.isdecimal():
+        return True
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), KNOCK_SECONDS):
+            return True
+    except (OSError, OverflowError, UnicodeError):
+        return False
 
 
 if __name__ == "__main__":

@@ -22,11 +22,12 @@ from typing import Any
 
 import pipeline
 from pipeline.stop_request import forget_request
-from pipeline.store import RunFolder, bytes_digest
+from pipeline.store import RunFolder
 from pipeline.submitted.submission import (
     DRIVING,
     ENDED,
     HEARTBEAT_SECONDS,
+    SCHEDULER_GONE,
     DriverLog,
     Order,
     log_of,
@@ -104,6 +105,8 @@ class Driving:
             code = self._watch(process)
             for reader in readers:
                 reader.join(STOP_SECONDS)
+            if code is None and self.messages.get("told") == SCHEDULER_GONE:
+                code = process.returncode  # nobody is left to begin the task again
         if code is not None and code < 0:
             self.log.write(f"--- the driver was killed by signal {-code} ({_signal_name(-code)})\n")
         return code
@@ -141,19 +144,6 @@ class Driving:
         self._renew(state=ENDED, code=code, told=told)
         forget_request(self.folder)
         return Ended(self.order.token, code, told, self.messages.get("error"))
-
-
-def not_seen(files: dict[str, str]) -> dict[str, str]:
-    """Run on a worker: path -> what is wrong, of files that are not there as the client has them (path -> digest)."""
-    wrong = {}
-    for path, digest in files.items():
-        try:
-            if bytes_digest(at(path).read_bytes()) != digest:
-                wrong[path] = "has another content there"
-        except (OSError, LabelgroveError) as error:
-            why = getattr(error, "strerror", None) or getattr(error, "what", "") or type(error).__name__
-            wrong[path] = f"cannot be read there ({why})"
-    return wrong
 
 
 def state_of_key(key: str, dask_scheduler: Any = None) -> str:

@@ -9,27 +9,34 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.connection.cluster import ClusterWatch, ask_scheduler
+from pipeline.connection.cluster import ClusterWatch, ask_scheduler, ask_workers
 from pipeline.connection.profile import ProfileError
+from pipeline.connection.shared_places import check_shared
 from pipeline.connection.timeouts import Timeouts
 from pipeline.errors import ClusterLost, RunLocked
+from pipeline.interrupts import INTERRUPTED
 from pipeline.lock import holder
-from pipeline.store import RunFolder, bytes_digest
+from pipeline.stop_request import forget_request, request_stop
+from pipeline.store import RunFolder
 from pipeline.submitted.carried_errors import error_of
-from pipeline.submitted.driver_task import Ended, drive, not_seen, state_of_key, topic_of
-from pipeline.submitted.submission import LOGS, Order, Submission, forget_old_logs, write_submission
+from pipeline.submitted.driver_task import Ended, drive, state_of_key, topic_of
+from pipeline.submitted.submission import (
+    ENDED,
+    LOGS,
+    Order,
+    Submission,
+    forget_old_logs,
+    renew,
+    write_submission,
+)
 from tasks.digest import digest_text
-from tasks.errors import UsageError
-from tasks.places import is_remote, write_whole
+from tasks.errors import LabelgroveError
 
 BEGIN_SECONDS = 120.0  # a run that has not begun by then waits for a worker: `status` tells
 LEAVING_SECONDS = 10.0
 POLL_SECONDS = 0.25
+TAKEN = ("processing", "memory")  # states of a task that a worker has, or has had
 PRIORITY = 1000  # before all tasks of runs: a driver takes no worker's thread
-
-
-class PathNotShared(UsageError):
-    """A file of the run is not there, or is another one, on a worker: dataset and run folder must be seen by all."""
 
 
 @dataclass(frozen=True)
@@ -49,15 +56,22 @@ def hand_over(
     where  name of the worker beside which the driver should run
 
     Raises PathNotShared, RunLocked, ProfileError (no such worker), ClusterLost, and whatever the run is refused for.
+    Interrupted, it takes the order back.
     """
     key = f"labelgrove_driver-{digest_text(order.run)[:16]}"
     asked = Asked(client, timeouts)
     _wait_for_key(asked, key, folder)
     workers = _workers_called(client, where)
-    _check_seen(asked, order, folder, files)
+    check_shared(asked.workers, folder / LOGS, files)
     forget_old_logs(folder)
     write_submission(folder, Submission(order.token, order.by, str(client.scheduler.address), time.time()))
-    return _until_begun(asked, _submit(client, key, order, workers), order.token, folder)
+    future = None
+    try:
+        future = _submit(client, key, order, workers)
+        return _until_begun(asked, future, order.token, folder)
+    except KeyboardInterrupt:
+        _withdraw(asked, future, order.token, folder)
+        raise
 
 
 @dataclass(frozen=True)
@@ -75,8 +89,7 @@ class Asked:
 
     def workers(self, fn: Callable[..., Any], *values: Any) -> dict[str, Any]:
         """Address -> fn(*values) on every worker, or the exception."""
-        limit = self.timeouts.scheduler_silent
-        return dict(self._in_time(self.client._run, fn, *values, on_error="return", callback_timeout=limit))
+        return ask_workers(self.client, self.timeouts.scheduler_silent, fn, *values)
 
     def events(self, topic: str) -> list[dict[str, Any]]:
         """What was told under a topic, oldest first."""
@@ -116,6 +129,18 @@ def _until_begun(asked: Asked, future: Any, token: str, folder: RunFolder) -> Ha
     return HandedOver("waiting")
 
 
+def _withdraw(asked: Asked, future: Any, token: str, folder: RunFolder) -> None:
+    """Nothing stays that a worker could take up; a driver that a worker has begun is asked to stop, as by `cancel`."""
+    with contextlib.suppress(OSError, LabelgroveError):  # whatever is lost or full by now: what stopped us says more
+        request_stop(folder)
+        taken = future is not None and asked.scheduler(state_of_key, str(future.key)) in TAKEN
+        if future is not None:
+            asked.client.cancel([future], force=True)
+        if not taken:
+            renew(folder, token, state=ENDED, code=INTERRUPTED, told="interrupted before a worker had taken it")
+            forget_request(folder)
+
+
 def _at_the_end(ended: Ended, token: str, folder: RunFolder) -> HandedOver:
     """What a driver has come to before we saw it begin. Raises its error."""
     if ended.token != token:  # another client's submission of the same moment had the key first
@@ -151,38 +176,3 @@ def _workers_called(client: Any, name: str) -> list[str]:
         names = ", ".join(sorted(str(info.get("name")) for info in infos.values()))
         raise ProfileError(f"no worker is called {name!r}", "--where", f"workers: {names}")
     return found
-
-
-def _check_seen(asked: Asked, order: Order, folder: RunFolder, files: Mapping[str, Path]) -> None:
-    """Every worker must read the same bytes as this process, also of a file that is written now. Raises PathNotShared.
-
-    What is at fault is asked of all workers, since any of them may get any task.
-    """
-    probe = folder / LOGS / f"seen-{order.token}"
-    made = _missing_folders(probe.parent)
-    write_whole(probe, order.token.encode())
-    what_of = {str(path): what for what, path in files.items()} | {str(probe): "the run folder"}
-    digests = {str(path): bytes_digest(path.read_bytes()) for path in (*files.values(), probe)}
-    try:
-        _raise_unseen(asked.workers(not_seen, digests), what_of)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            probe.unlink(missing_ok=True)
-            for place in made:
-                place.rmdir()
-        raise
-    probe.unlink(missing_ok=True)
-
-
-def _raise_unseen(answers: Mapping[str, Any], what_of: Mapping[str, str]) -> None:
-    for worker, wrong in sorted(answers.items()):
-        if isinstance(wrong, BaseException):
-            raise PathNotShared(f"worker {worker} cannot look: {wrong}", str(worker), "is labelgrove installed there?")
-        for path, why in wrong.items():
-            hint = "mount the same folder at the same path on every worker and here, or use a URL that all can reach"
-            raise PathNotShared(f"{what_of[path]}, {path}, {why}", f"worker {worker}", hint)
-
-
-def _missing_folders(folder: Path) -> list[Path]:
-    """Which folders down to this one are not there yet, the innermost first."""
-    return [] if is_remote(folder) else [place for place in (folder, *folder.parents) if not place.exists()]

@@ -22,6 +22,7 @@ from tasks.places import is_remote, write_whole
 LOGS, RECORD = "logs", "submission.json"
 SUBMITTED, DRIVING, ENDED = "submitted", "driving", "ended"
 WORKER_GONE = "its worker has gone"  # why a driver was interrupted whose run goes on beside another
+SCHEDULER_GONE = "its scheduler has gone"  # and one whose run nobody takes up
 HEARTBEAT_SECONDS = 10.0
 STALE_SECONDS = 60.0  # a driver whose record was not renewed for so long is lost, or its worker is
 KEPT_LOGS = 5

@@ -15,6 +15,7 @@ from typing import Any
 
 from pipeline.errors import ClusterLost
 from pipeline.store import MANIFEST, RunFolder, file_digest, read_manifest, write_sealed, write_text
+from tasks.places import is_remote, remove_at
 
 FOLDER = "performance"  # of a run: a page for each of the last attempts, named after when it began
 KEPT = 3
@@ -106,7 +107,8 @@ def stamp(seconds: float) -> str:
 def reports(folder: RunFolder) -> list[Any]:
     """Paths of the reports that a run folder holds, oldest first."""
     place = folder / FOLDER
-    return sorted(path for path in place.iterdir() if NAMED.fullmatch(path.name)) if place.is_dir() else []
+    found = place.iterdir() if place.is_dir() else ()
+    return sorted(path for path in found if NAMED.fullmatch(path.name) and (is_remote(path) or path.is_file()))
 
 
 def report_marks(folder: RunFolder) -> dict[str, list[Any]]:
@@ -129,4 +131,4 @@ def mark_again(folder: RunFolder) -> None:
 def forget_damaged(folder: RunFolder, manifest: Mapping[str, Any]) -> None:
     """Remove reports that are not what was written: they are of attempts that are over, and cannot be made again."""
     for name in damaged_reports(folder, manifest.get(FOLDER, {})):
-        (folder / name).unlink(missing_ok=True)
+        remove_at(folder / name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ import pyarrow.parquet as pq
 
 from tasks.digest import combine
 from tasks.errors import ArtefactError
-from tasks.files import beside, disk_room, sync_path
+from tasks.files import beside, disk_room, replace_file, sync_path
 from tasks.places import at, is_remote, put_file
 
 NamedError = Callable[[str, str, str], ArtefactError]  # of what, where, hint
@@ -29,7 +28,7 @@ def place(spare: Path, target: Path) -> None:
         put_file(spare, target)
         return
     sync_path(str(spare))
-    os.replace(spare, target)
+    replace_file(spare, target)
     sync_path(str(target.parent))
 
 

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -60,12 +61,24 @@ def minutes(text: str) -> int:
     return 60 * hours + minute
 
 
+def lifetime_by(script: str, **environment: str) -> int:
+    """Seconds that the script gives its workers in such an environment."""
+    lines = [line for line in script.splitlines() if line.startswith(("left=", "WORKER_LIFETIME="))]
+    words = ["bash", "-c", "\n".join([*lines, "echo $WORKER_LIFETIME"])]
+    environment |= {"PATH": os.environ["PATH"]}
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+    return int(done.stdout.strip().removesuffix("s"))
+
+
 def test_workers_leave_before_their_time_and_the_driver_before_them() -> None:
     script = (FOLDER / "run.sbatch").read_text()
     walltime = minutes(re.findall(r"--time=(\S+)", script)[0])
-    lifetime = int(re.findall(r"WORKER_LIFETIME:-(\d+)m", script)[0])
-    warned = int(re.findall(r"--signal=B:TERM@(\d+)", script)[0]) / 60
-    assert walltime - warned < lifetime < walltime
+    warned = int(re.findall(r"--signal=B:TERM@(\d+)", script)[0])
+    assert 60 * walltime - warned < lifetime_by(script) < 60 * walltime
+    in_two_hours = str(int(time.time()) + 7200)
+    assert 7200 - warned < lifetime_by(script, SLURM_JOB_END_TIME=in_two_hours) < 7200
+    assert lifetime_by(script, SLURM_JOB_END_TIME=in_two_hours, WORKER_LIFETIME="90s") == 90
+    assert lifetime_by(script, SLURM_JOB_END_TIME="1") == 120  # a clock that is wrong: no worker of no time
     memory = int(re.findall(r"--mem-per-cpu=(\d+)G", script)[0])
     assert int(re.findall(r"WORKER_MEMORY:-(\d+)GiB", script)[0]) < memory
 

@@ -8,19 +8,22 @@ import ssl
 import stat
 from pathlib import Path
 
+import dask
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import serialization
 
 from pipeline.cli_cluster import certificates as command
 from pipeline.commands.certificates import AUTHORITY, CERTIFICATE, KEY, PROFILE, certificates
+from pipeline.connection.addresses import is_loopback
 from pipeline.connection.profile import (
     InsecureScheduler,
     Profile,
     ProfileError,
     check_connection,
-    is_loopback,
     load_profile,
 )
+from pipeline.connection.tls import check_certificates, security_of
 from pipeline.outputs import OutputExists
 from tasks.errors import ParamError
 
@@ -155,12 +158,56 @@ def test_a_certificate_that_is_not_there_is_named(tmp_path: Path) -> None:
     load_profile(None, scheduler="tls://10.0.0.5:8786")  # Dask's own settings may name them
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[1]", "not json"])
-def test_a_file_that_is_no_scheduler_file_is_named(tmp_path: Path, content: str) -> None:
-    file = tmp_path / "scheduler.json"
-    file.write_text(content)
-    with pytest.raises(ProfileError, match="no scheduler file"):
-        load_profile(None, scheduler=str(file))
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Folders with the certificates of two clusters, and in the first what is none."""
+    one, two = (tmp_path_factory.mktemp("pair") / name for name in ("one", "two"))
+    certificates(one)
+    certificates(two)
+    (one / "junk").write_text("junk")
+    (one / "empty").write_text("")
+    (one / "half").write_bytes((one / AUTHORITY).read_bytes()[:200])
+    (one / "folder").mkdir()
+    key = serialization.load_pem_private_key((one / KEY).read_bytes(), None)
+    locked = serialization.BestAvailableEncryption(b"word")
+    form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8)
+    (one / "locked").write_bytes(key.private_bytes(*form, locked))
+    return one, two
+
+
+def names(folder: Path) -> dict[str, str]:
+    return {"tls_ca": str(folder / AUTHORITY), "tls_cert": str(folder / CERTIFICATE), "tls_key": str(folder / KEY)}
+
+
+@pytest.mark.parametrize("bad", ["junk", "empty", "half", "folder", "locked", "not there"])
+@pytest.mark.parametrize("name", ["tls_ca", "tls_cert", "tls_key"])
+def test_a_file_that_is_no_certificate_or_key_is_named(pair: tuple[Path, Path], name: str, bad: str) -> None:
+    given = names(pair[0]) | {name: str(pair[0] / bad)}
+    with pytest.raises(ProfileError, match=name) as caught:
+        check_certificates(*given.values())
+    assert caught.value.where == name
+    assert caught.value.exit_code == 2
+    with pytest.raises(ProfileError, match=name):  # as a run asks, before anything else
+        security_of(Profile("tls://127.0.0.1:1", **given))
+
+
+def test_a_key_of_another_certificate_is_named(pair: tuple[Path, Path]) -> None:
+    check_certificates(*names(pair[0]).values())
+    mine, others = names(pair[0]), names(pair[1])
+    for given in (mine | {"tls_key": others["tls_key"]}, mine | {"tls_cert": others["tls_cert"]}):
+        with pytest.raises(ProfileError, match="is not the key of"):
+            check_certificates(*given.values())
+
+
+def test_a_text_in_the_place_of_a_file_is_dasks_business(pair: tuple[Path, Path]) -> None:
+    texts = {name: Path(path).read_text() for name, path in names(pair[0]).items()}
+    settings = {"ca-file": texts["tls_ca"], "client.cert": texts["tls_cert"], "client.key": texts["tls_key"]}
+    settings = {f"distributed.comm.tls.{name}": text for name, text in settings.items()}
+    with dask.config.set(settings):
+        assert security_of(Profile("tls://127.0.0.1:1")).tls_ca_file == texts["tls_ca"]
+    broken = settings | {"distributed.comm.tls.ca-file": "no\nfile"}
+    with dask.config.set(broken), pytest.raises(ProfileError, match="Dask's settings"):
+        security_of(Profile("tls://127.0.0.1:1"))
 
 
 def test_the_command_has_the_default_of_the_function() -> None:

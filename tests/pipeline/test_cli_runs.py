@@ -12,15 +12,20 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
+from pipeline import runner
+from pipeline.config import load_config
 from pipeline.connection.cluster import dashboard_text
 from pipeline.connection.own_workers import free_dashboard
 from pipeline.connection.profile import Profile
+from pipeline.errors import ClusterLost
 from pipeline.lock import locked
+from pipeline.plan import PlannedStep
 from pipeline.progress import PlainView
+from pipeline.runner import View
 from pipeline.stages.predict import PredictStage
 from pipeline.store import MANIFEST, read_sealed, write_sealed
 from tests.pipeline.cli_caller import Said, gaussian, labelgrove, make_run, metrics, snapshot, succeeds
@@ -336,6 +341,37 @@ def test_a_silent_call_shows_life(capsys: pytest.CaptureFixture[str]) -> None:
         view.progress("step_ovr", 0, 1, 0, 0)
         assert told.wait(30)
     assert re.search(r"^  step_ovr: 0/1 tasks, 0:00 so far$", capsys.readouterr().err, re.MULTILINE)
+
+
+def test_while_workers_are_waited_for_that_is_what_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    view = PlainView(every=0.0)
+    view.waits("waiting for a worker of tcp://127.0.0.1:1")
+    view._life()
+    said = capsys.readouterr().err.splitlines()
+    assert said == [
+        "waiting for a worker of tcp://127.0.0.1:1",
+        "  waiting for a worker of tcp://127.0.0.1:1, 0:00 so far",
+    ]
+
+
+def test_no_step_is_begun_before_there_are_workers(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Seen(View):
+        begun: ClassVar[list[str]] = []
+
+        def step(self, step: PlannedStep, number: int, count: int) -> None:
+            del number, count
+            self.begun.append(step.name)
+
+    @contextmanager
+    def nobody_comes(*asked: Any) -> Iterator[None]:
+        del asked
+        raise ClusterLost("no worker")
+        yield
+
+    monkeypatch.setattr(runner, "open_pool", nobody_comes)
+    with pytest.raises(ClusterLost):
+        runner.run_config(load_config(made / "c.toml"), Profile("serial"), tmp_path / "runs", view=Seen())
+    assert Seen.begun == []
 
 
 def test_a_taken_port_is_told_in_one_line_of_ours(recwarn: pytest.WarningsRecorder) -> None:

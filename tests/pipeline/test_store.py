@@ -6,10 +6,13 @@ import json
 import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
+from pipeline import lock
 from pipeline.connection.profile import Profile, ProfileError, load_profile, parse_bytes
 from pipeline.errors import RunLocked
 from pipeline.lock import holder, locked
@@ -131,8 +134,6 @@ def test_an_unreadable_lock_is_taken_over(tmp_path: Path) -> None:
 
 
 def test_a_fresh_lock_of_another_host_counts_as_alive(tmp_path: Path) -> None:
-    import time
-
     held = {"host": "elsewhere", "pid": 1, "created": 0.0, "heartbeat": time.time()}
     (tmp_path / "lock.json").write_text(json.dumps(held))
     with pytest.raises(RunLocked), locked(tmp_path):
@@ -140,6 +141,30 @@ def test_a_fresh_lock_of_another_host_counts_as_alive(tmp_path: Path) -> None:
     (tmp_path / "lock.json").write_text(json.dumps(held | {"heartbeat": time.time() - 3600}))
     with locked(tmp_path) as message:
         assert "elsewhere" in message
+
+
+def test_a_lock_far_ahead_is_judged_by_whether_it_is_renewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "lock.json"
+    held = {"host": "elsewhere", "pid": 1, "created": 0.0, "heartbeat": time.time() + 863_988}
+    monkeypatch.setattr(lock, "STALE_SECONDS", 0.5)
+    monkeypatch.setattr(lock, "LOOK_SECONDS", 0.05)
+    path.write_text(json.dumps(held))
+    assert "process 1 on elsewhere" in holder(tmp_path)
+    os.utime(path, (0, 0))
+    assert holder(tmp_path) == ""
+
+    def renew() -> None:
+        time.sleep(0.2)
+        path.write_text(json.dumps(held | {"heartbeat": held["heartbeat"] + 5}))
+
+    renewing = threading.Thread(target=renew)
+    renewing.start()
+    with pytest.raises(RunLocked, match="ahead of the one here"), locked(tmp_path):
+        pass
+    renewing.join()
+    with locked(tmp_path) as message:
+        assert "elsewhere, which is gone, was taken over" in message
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

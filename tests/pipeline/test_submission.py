@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import socket
 import subprocess
 import sys
 import threading
@@ -15,21 +16,26 @@ from typing import Any
 
 import pytest
 
+from pipeline.commands.submitting import _say_handed
 from pipeline.config import load_config
 from pipeline.config_errors import ConfigError
 from pipeline.connection.profile import Profile
+from pipeline.connection.shared_places import PathNotShared
 from pipeline.errors import ClusterLost, RunLocked
 from pipeline.lock import locked
 from pipeline.resources import DiskTooSmall
 from pipeline.state import KILLED, LOST, NOT_BEGUN, UNDER_WAY, WAITING, phase_of
+from pipeline.stop_request import Stop, request_stop
 from pipeline.store import RunFolder, write_json
+from pipeline.submitted import driver
 from pipeline.submitted.carried_errors import error_of, error_values
+from pipeline.submitted.driver import listens
 from pipeline.submitted.driver_task import connection_of, started, stop
-from pipeline.submitted.handing_over import PathNotShared
 from pipeline.submitted.submission import (
     DRIVING,
     ENDED,
     KEPT_LOGS,
+    SCHEDULER_GONE,
     SUBMITTED,
     WORKER_GONE,
     DriverLog,
@@ -328,8 +334,60 @@ def test_follow_ends_at_once_where_nothing_runs(tmp_path: Path) -> None:
         replace(RECORD, state=ENDED),
     )
     said = labelgrove("logs", tmp_path, "--follow", "--last", 1)
-    assert (said.code, said.err) == (0, f"{tmp_path}: failed (Diverged: it grew)\n")
+    assert (said.code, said.err) == (1, f"{tmp_path}: failed (Diverged: it grew)\n")
     assert said.out.count("\n") == 1
+    assert labelgrove("logs", tmp_path).code == 0
+
+
+LOST_RECORD, ENDED_RECORD = replace(RECORD, heartbeat=OLD, submitted=OLD), replace(RECORD, state=ENDED)
+LEFT = {"event": "interrupted", "why": SCHEDULER_GONE, "submission": "t1"}
+
+
+@pytest.mark.parametrize(
+    ("events", "record", "code", "told"),
+    [
+        ([BEGUN, {"event": "finished"}], ENDED_RECORD, 0, "finished"),
+        ([BEGUN, {"event": "failed", "code": 5, "message": "DiskFull"}], ENDED_RECORD, 5, "failed (DiskFull)"),
+        (
+            [BEGUN, {"event": "interrupted", "why": "cancelled by me"}],
+            ENDED_RECORD,
+            130,
+            "interrupted (cancelled by me)",
+        ),
+        ([BEGUN], ENDED_RECORD, 130, KILLED),
+        ([BEGUN, GONE], LOST_RECORD, 6, LOST),
+        ([BEGUN, LEFT], RECORD, 6, f"interrupted ({SCHEDULER_GONE})"),
+    ],
+)
+def test_follow_has_the_exit_code_of_the_run(
+    tmp_path: Path, events: list[dict[str, Any]], record: Submission | None, code: int, told: str
+) -> None:
+    written(tmp_path, events, record)
+    said = labelgrove("logs", tmp_path, "--follow")
+    assert (said.code, said.err.splitlines()[0]) == (code, f"{tmp_path}: {told}")
+    status = succeeds("status", tmp_path).out
+    for text in (said.err, status):
+        assert ("submit it again" in text) == (code == 6)
+
+
+def test_a_driver_tells_a_scheduler_that_has_gone_from_a_worker_that_has() -> None:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        assert not listens(address)
+        server.listen()
+        assert listens(address)
+    assert listens("inproc://10.0.0.1/5")  # cannot be told
+
+
+def test_a_driver_whose_scheduler_is_gone_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    stop_, ended = Stop("t1"), []
+    monkeypatch.setattr(driver, "STOP_SECONDS", 0.0)
+    monkeypatch.setattr(os, "read", lambda *_: b"")  # the worker has ended
+    monkeypatch.setattr(os, "_exit", ended.append)
+    driver._lifeline(stop_, "tcp://127.0.0.1:1")
+    assert stop_.said() == {"why": SCHEDULER_GONE, "submission": "t1"}
+    assert ended == [130]
 
 
 def test_status_knows_a_run_that_was_submitted_and_has_not_begun(tmp_path: Path) -> None:
@@ -350,6 +408,22 @@ def test_status_says_who_drives(tmp_path: Path) -> None:
     lost = replace(RECORD, heartbeat=OLD, submitted=OLD)
     written(tmp_path, [BEGUN], lost)
     assert f"{tmp_path}: lost without a word\n" in succeeds("status", tmp_path).out
+
+
+def test_a_cancel_names_the_driver_also_while_it_begins_or_ends(tmp_path: Path) -> None:
+    folder = written(tmp_path, [BEGUN], RECORD)
+    assert request_stop(folder) == "the driver beside worker w0 on node"
+    written(tmp_path, [], replace(RECORD, state=SUBMITTED))
+    assert request_stop(folder) == "the submission that waits for a worker"
+
+
+def test_what_is_to_be_typed_is_quoted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _say_handed(RunFolder(tmp_path / "spa ce"), "running", "here")
+    said = capsys.readouterr().err
+    assert f"labelgrove logs '{tmp_path}/spa ce' --follow" in said
+    assert f"labelgrove cancel '{tmp_path}/spa ce'" in said
+    (tmp_path / "a b.toml").write_text('name = "nothing"')
+    assert f"`labelgrove run '{tmp_path}/a b.toml'`" in labelgrove("status", tmp_path / "a b.toml").err
 
 
 def test_a_submission_needs_a_cluster(small: Path) -> None:

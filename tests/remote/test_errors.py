@@ -12,10 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import s3fs
+from aiohttp import ClientPayloadError
 
 from pipeline.ingest import ingest
 from tasks import calls, io, remote_path
 from tasks.calls import call
+from tasks.places import at
 from tasks.stores import Block
 from tasks.urls import StoreRefused, StoreUnreachable
 from tasks.worker import WorkerSettings
@@ -69,6 +71,54 @@ def test_a_dead_endpoint_is_named(dead: str, tmp_path: Path, s3_server: str, mon
     said = labelgrove("plan", config)
     forget_clients()
     assert (said.code, "StoreUnreachable" in said.err, "s3://bucket/d.zarr" in said.err) == (6, True, True), said
+
+
+def test_a_frozen_store_is_given_up_in_time_whatever_is_asked(s3_server: str, monkeypatch) -> None:
+    del s3_server
+    monkeypatch.setattr(remote_path, "READ_SECONDS", 0.2)
+    monkeypatch.setattr(remote_path, "REQUEST_SECONDS", 2)
+    monkeypatch.setattr(remote_path, "ATTEMPTS", 2)
+    with socket.socket() as frozen:  # takes connections, and never answers
+        frozen.bind(("127.0.0.1", 0))
+        frozen.listen(64)
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://127.0.0.1:{frozen.getsockname()[1]}")
+        forget_clients()
+        path = at("s3://bucket/x")
+        begun = time.monotonic()
+        for ask in (path.read_bytes, path.exists, lambda: path.write_bytes(b"1"), lambda: path.write_new(b"1")):
+            with pytest.raises(StoreUnreachable):
+                ask()
+        assert time.monotonic() - begun < 15
+        forget_clients()
+
+
+def test_an_answer_that_breaks_off_is_asked_for_again(bucket: Bucket, monkeypatch) -> None:
+    bucket.write("x", b"whole")
+    broken, cat = [2], s3fs.S3FileSystem._cat_file
+
+    async def breaking(self, *arguments, **named):
+        if broken[0]:
+            broken[0] -= 1
+            raise ClientPayloadError("Response payload is not completed")
+        return await cat(self, *arguments, **named)
+
+    monkeypatch.setattr(s3fs.S3FileSystem, "_cat_file", breaking)
+    forget_clients()
+    assert at(bucket.url("x")).read_bytes() == b"whole"
+    broken[0] = 99
+    with pytest.raises(StoreUnreachable, match="ClientPayloadError"):
+        at(bucket.url("x")).read_bytes()
+    assert broken[0] == 99 - remote_path.READS
+    monkeypatch.undo()
+    forget_clients()
+
+
+def test_the_readme_says_how_long_a_store_is_waited_for() -> None:
+    most = remote_path.ATTEMPTS * remote_path.READ_SECONDS + sum(2**i for i in range(remote_path.ATTEMPTS - 1))
+    assert most <= remote_path.REQUEST_SECONDS
+    row = f"| a request to an object store | {remote_path.REQUEST_SECONDS} | four attempts of "
+    assert f"{row}{remote_path.READ_SECONDS} s, and 4 s for each MiB" in Path("README.md").read_text()
+    assert (remote_path.ATTEMPTS, 2**20 / remote_path.LEAST_BYTES_A_SECOND) == (4, 4)
 
 
 @pytest.mark.slow

@@ -63,6 +63,15 @@ def test_a_lock_left_behind_is_taken_over(bucket: Bucket, text: bytes | None) ->
     assert bucket.names() == []
 
 
+def test_a_lock_far_ahead_is_taken_over_when_nobody_renews_it(bucket: Bucket, monkeypatch) -> None:
+    monkeypatch.setattr(lock, "STALE_SECONDS", 0.3)
+    monkeypatch.setattr(lock, "LOOK_SECONDS", 0.1)
+    left(bucket, age=-863_988)
+    with locked(at(bucket.url("run"))) as message:
+        assert "another-host, which is gone, was taken over" in message
+    assert bucket.names() == []
+
+
 def test_of_several_takers_one_gets_an_old_lock(bucket: Bucket) -> None:
     left(bucket, age=3600)
     folder, ends = at(bucket.url("run")), []

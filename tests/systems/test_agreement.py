@@ -6,21 +6,25 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import distributed
 import numpy as np
 import pytest
 
+from pipeline.connection import cluster as module
 from pipeline.connection.agreement import facts_here
 from pipeline.connection.cluster import connected
 from pipeline.connection.profile import Profile
-from pipeline.errors import ClusterMismatch
+from pipeline.connection.timeouts import Timeouts
+from pipeline.errors import ClusterLost, ClusterMismatch
 from tests.systems.clusters import Cluster, cluster
 from tests.systems.harness import ROOT, WAIT, environment, wait_until
 
@@ -61,6 +65,11 @@ def refusal(found: Cluster) -> ClusterMismatch:
     return caught.value
 
 
+def heard(said: list[str]) -> list[str]:
+    """What was said but that a worker is waited for."""
+    return [text for text in said if not text.startswith("waiting for a worker")]
+
+
 def place(_: int) -> str:
     """Where a task's worker has our `tasks` from."""
     import tasks
@@ -81,13 +90,13 @@ def test_a_worker_that_comes_later_with_another_checkout_is_sent_away(tmp_path: 
                 futures = client.map(place, range(20), pure=False)
                 assert set(client.gather(futures)) == {str(ROOT)}
             assert late.wait(WAIT) == 0
-            wait_until(lambda: said, "what is said")
+            wait_until(lambda: heard(said), "what is said")
             assert client.run_on_scheduler(plugins) != []
         with distributed.Client(found.address) as client:
             wait_until(lambda: client.run_on_scheduler(plugins) == [], "nobody's plugins")
             with worker(found, "later", tmp_path, other):
                 client.wait_for_workers(2, timeout=WAIT)
-    (text,) = said
+    (text,) = heard(said)
     assert text.startswith("worker late is refused")
     assert str(other / "tasks") in text
     assert f"tasks at  {ROOT}/tasks" in " ".join(text.split()).replace("tasks at ", "tasks at  ")
@@ -133,6 +142,36 @@ def test_a_worker_on_another_processor_is_named_and_taken(tmp_path: Path, monkey
     monkeypatch.setattr("pipeline.connection.cluster.facts_here", lambda: here)
     with cluster(tmp_path / "one", workers=1) as found, connected(Profile(found.address), said.append) as client:
         assert client.submit(len, "abc").result() == 3
-    (text,) = said
+    (text,) = heard(said)
     assert "last bits" in text
     assert "Other" in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["ask_parts", "watch_newcomers"])
+@pytest.mark.parametrize("victim", ["worker", "scheduler"])
+def test_a_part_that_is_killed_while_it_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str, victim: str
+) -> None:
+    with cluster(tmp_path / "one") as found:
+        with distributed.Client(found.address) as client:
+            client.wait_for_workers(2, timeout=WAIT)
+        process, asked, seen = found.workers[0] if victim == "worker" else found.scheduler, getattr(module, point), []
+
+        def killed_first(*args: Any) -> Any:
+            if not seen:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait(WAIT)
+            seen.append(point)
+            return asked(*args)
+
+        monkeypatch.setattr(module, point, killed_first)
+        profile = Profile(found.address, timeouts=Timeouts(connect=20, answer=3))
+        if victim == "worker":
+            with connected(profile) as client:
+                assert client.submit(len, "abc").result(WAIT) == 3
+        else:
+            with pytest.raises(ClusterLost) as caught, connected(profile):
+                pass
+            assert caught.value.exit_code == 6
+    assert seen

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +14,17 @@ import pytest
 
 from pipeline.commands.submitting import files_of
 from pipeline.config import load_config
-from pipeline.connection.cluster import connected
+from pipeline.connection.cluster import ask_workers, connected
 from pipeline.connection.profile import load_profile
-from pipeline.connection.timeouts import Timeouts
+from pipeline.connection.shared_places import PathNotShared, check_shared
 from pipeline.state import phase_of
 from pipeline.store import RunFolder
-from pipeline.submitted.handing_over import Asked, PathNotShared, _check_seen
-from pipeline.submitted.submission import ENDED, WORKER_GONE, Order, new_token, read_submission
+from pipeline.submitted.submission import ENDED, WORKER_GONE, read_submission
 from tests.pipeline.cli_caller import Said, labelgrove, succeeds
 from tests.systems.clusters import Cluster, cluster
 from tests.systems.conftest import write_config
 from tests.systems.digests import assert_same, digests_of
-from tests.systems.harness import events_of, wait_until
+from tests.systems.harness import WAIT, events_of, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -93,22 +93,19 @@ def test_a_run_survives_its_client_and_its_worker_and_is_cancelled(
 def test_files_that_a_worker_does_not_see_are_named_before_anything_is_submitted(
     two_workers: Cluster, config: Path
 ) -> None:
-    folder = RunFolder(config.parent / "runs" / "small")
-    loaded = load_config(config)
-    order = Order(new_token(), "me", str(folder.path), str(config), loaded.text, (), "", (), (), False, {})
+    place = config.parent / "runs" / "small" / "logs"
     with connected(load_profile(None, scheduler=str(two_workers.file))) as client:
-        asked = Asked(client, Timeouts())
+        ask = partial(ask_workers, client, WAIT)
         other = {"the dataset": Path("/proc/self/stat")}  # every process has its own
         with pytest.raises(
             PathNotShared, match=r"the dataset, /proc/self/stat, has another content there .worker tcp:"
         ):
-            _check_seen(asked, order, folder, other)
+            check_shared(ask, place, other)
         gone = {"taxonomy t": Path(f"/proc/self/task/{psutil.Process().pid}/stat")}
         with pytest.raises(PathNotShared, match=r"taxonomy t, .* cannot be read there .No such file"):
-            _check_seen(asked, order, folder, gone)
-        assert not folder.path.parent.exists()
-        _check_seen(asked, order, folder, files_of(loaded))
-        assert list((folder.path / "logs").iterdir()) == []
+            check_shared(ask, place, gone)
+        check_shared(ask, place, files_of(load_config(config)))
+        assert not place.parent.parent.exists()
 
 
 def test_refused_as_run_would(two_workers: Cluster, config: Path, tmp_path: Path) -> None:

@@ -71,7 +71,9 @@ def test_workers_that_die_are_faults(client: Any, dashboard: str) -> None:
     psutil.Process(victim).kill()
     wanted = before["workers lost"] + 1
     waited_for("a lost worker", lambda: state_at(dashboard)["cluster"]["faults"]["workers lost"] == wanted)
-    assert any("is gone" in said for _, said in state_at(dashboard)["cluster"]["incidents"])
+    names = {str(worker["name"]) for worker in client.scheduler_info(n_workers=-1)["workers"].values()}
+    (said,) = [said for _, said in state_at(dashboard)["cluster"]["incidents"] if "is gone" in said][-1:]
+    assert said.split(" is gone")[0].removeprefix("worker ") in names | {"0", "1"}
     client.wait_for_workers(2, timeout=120)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import zipfile
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from pipeline.ingest import errors, ingest
 from pipeline.ingest import remote as remote_module
 from pipeline.ingest.remote import is_url, remote, shown
 from pipeline.ingest.request import request_of
-from tasks.urls import PackageMissing
+from tasks.urls import PackageMissing, StoreUnreachable, UrlRefused, refuse_unused_secret
 from tests.pipeline.cli_caller import labelgrove, make_run
 from tests.pipeline.ingest import formats
 from tests.pipeline.ingest.samples import X, Y
@@ -138,12 +139,37 @@ def test_names_that_lead_out_of_the_folder(assert_refused, tmp_path):
 
 
 SECRETS = [
-    "s3://key:secret@bucket/x.npy",
     "https://host/x.npy?X-Amz-Signature=secret",
     "https://user:secret@host:8080/x.npy#secret",
     "zip://x.npy::https://user:secret@host/x.zip?token=secret",
-    "simplecache::s3://secret@bucket/x.npy",
+    "simplecache::https://secret@host/x.npy",
 ]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "s3://key:secret@bucket/x.npy",
+        "simplecache::s3://secret@bucket/x.npy",
+        "zip://x.npy::gs://u:secret/@b/x.zip",
+    ],
+)
+def test_a_password_that_a_store_would_not_use_is_refused(assert_refused, url):
+    error = assert_refused(UrlRefused, "takes no user and no password", source=url, exit_code=2)
+    assert "secret" not in str(error)
+
+
+@pytest.mark.parametrize("url", ["s3://bucket/a@b:c.npy", "s3://arn:aws:s3:eu:1:accesspoint/p/x.npy", "ftp://u:p@h/x"])
+def test_a_key_may_hold_what_a_password_is_made_of(url):
+    assert refuse_unused_secret(url) is None
+
+
+def test_a_server_that_does_not_answer_is_not_a_missing_file(assert_refused):
+    with socket.socket() as taken:  # bound, but nobody listens
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/x.npy"
+        error = assert_refused(StoreUnreachable, "the server does not answer", source=url, exit_code=6)
+    assert "http://127.0.0.1" in error.where
 
 
 @pytest.mark.parametrize("url", SECRETS)
