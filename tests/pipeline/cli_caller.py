@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import shlex
 import signal
 from dataclasses import dataclass
 from pathlib import Path
@@ -137,3 +138,14 @@ def make_run(folder: Path, rows: Any, labels: Any, *options: object, config: str
 def metrics(folder: Path, name: str = "t") -> dict[str, Any]:
     found: dict[str, Any] = json.loads((folder / "runs" / name / "metrics.json").read_text(encoding="utf-8"))
     return found
+
+
+def first_run(folder: Path) -> Path:
+    """`folder` with what `init` writes, ingested and run by the commands it prints."""
+    said = succeeds("init", folder)
+    lines = [line.strip() for line in said.err.splitlines() if line.startswith("  labelgrove ")]
+    assert [line.split()[1] for line in lines] == ["ingest", "run"]
+    for line in lines:
+        words = shlex.split(line)[1:]
+        succeeds(*words, *(["--scheduler", "serial"] if words[0] == "run" else []))
+    return folder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from collections.abc import Iterator
 from functools import partial
@@ -30,6 +31,7 @@ from tests.systems.harness import WAIT, events_of, wait_until
 @pytest.fixture(scope="module")
 def two_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with cluster(tmp_path_factory.mktemp("submit") / "cluster") as found:
+        wait_until(lambda: len(_worker_names(found)) == 2, "two workers")
         yield found
 
 
@@ -87,6 +89,25 @@ def test_a_run_survives_its_client_and_its_worker_and_is_cancelled(
     kept = done_steps(run)
     succeeds("run", config, "--scheduler", "serial")
     assert sorted(done_steps(run)) == sorted(set(done_steps(run))) != sorted(kept)  # no step was made twice
+    assert_same(digests_of(finished_runs["dense"]), run)
+
+
+@pytest.mark.slow
+def test_a_run_whose_scheduler_dies_says_so_and_goes_on_when_it_is_typed_again(
+    tmp_path: Path, config: Path, finished_runs: dict[str, Path]
+) -> None:
+    run = config.parent / "runs" / "small"
+    with cluster(tmp_path / "cluster") as found:
+        assert submit(config, found).code == 0
+        wait_until(lambda: done_steps(run), "a finished step")
+        os.killpg(found.scheduler.pid, signal.SIGKILL)
+        follower = labelgrove("logs", run, "--follow")
+        assert follower.code == 6, follower.out
+        status = succeeds("status", run)
+        assert "its scheduler has gone" in status.out + status.err
+        assert "submit" in status.out + status.err
+        wait_until(lambda: ended(run), "the end of the task")
+    succeeds("run", config, "--scheduler", "serial")
     assert_same(digests_of(finished_runs["dense"]), run)
 
 
