@@ -216,10 +216,12 @@ class DaskPool(PoolBase):
         settings: WorkerSettings,
         progress: Progress = silent,
         timeouts: Timeouts = USUAL,
+        gone: Callable[[str], object] = str,
     ) -> None:
+        """gone hears of workers that have left while work is under way, by their names; in another thread."""
         super().__init__(scratch, settings, progress)
         self.client = client
-        self.watch = ClusterWatch(client, timeouts)
+        self.watch = ClusterWatch(client, timeouts, gone)
         self._token = uuid.uuid4().hex[:8]
 
     def map(self, fn: Function, items: Sequence[Item], *shared: Any, name: str) -> list[Any]:

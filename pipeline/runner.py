@@ -14,7 +14,6 @@ from typing import Any
 from pipeline.choice import EVERYTHING, Choice
 from pipeline.config import LoadedConfig
 from pipeline.connection.cluster import ask_workers, connected, dashboard_text
-from pipeline.connection.lost_workers import lost_text, lost_workers_told
 from pipeline.connection.profile import Profile
 from pipeline.connection.shared_places import check_shared
 from pipeline.connection.tls import security_of
@@ -242,12 +241,11 @@ def _pool(
         view.say(dashboard_text(client, profile))
         folder.event("cluster", dashboard=client.dashboard_link)
 
-        def tell(name: str, tasks: int) -> None:
-            view.say(lost_text(name, tasks))
-            folder.event("worker_lost", worker=name, tasks=tasks)
+        def gone(name: str) -> None:
+            view.say(f"worker {name} is gone: what it had in hand begins again elsewhere")
+            folder.event("worker_gone", worker=name)
 
-        with lost_workers_told(client, profile.timeouts.answer, tell):
-            yield DaskPool(client, scratch, settings, view.progress, profile.timeouts)
+        yield DaskPool(client, scratch, settings, view.progress, profile.timeouts, gone)
 
 
 @contextlib.contextmanager

@@ -45,15 +45,22 @@ def ask_workers(client: Any, seconds: float, function: Callable[..., Any], *valu
 
 def worker_names(client: Any, seconds: float) -> list[str]:
     """Addresses of the workers alive now, in the order of their names (stable over restarts; addresses are not)."""
+    names = named_workers(client, seconds)
+    return sorted(names, key=lambda address: (names[address], address))
+
+
+def named_workers(client: Any, seconds: float) -> dict[str, str]:
+    """Address -> name of the workers alive now. Raises ClusterLost, as above."""
     workers = ask_scheduler(client, "identity", seconds, n_workers=-1)["workers"]
-    return [address for _, address in sorted((str(info.get("name", "")), address) for address, info in workers.items())]
+    return {address: str(info.get("name", address)) for address, info in workers.items()}
 
 
 class ClusterWatch:
     """Waits for futures and turns a lost cluster, a killed task or a foreign exception into a named error."""
 
-    def __init__(self, client: Any, timeouts: Timeouts) -> None:
-        self.client, self.timeouts = client, timeouts
+    def __init__(self, client: Any, timeouts: Timeouts, gone: Callable[[str], object] = str) -> None:
+        self.client, self.timeouts, self._gone = client, timeouts, gone
+        self._seen: dict[str, str] = {}  # address -> name of the workers of the last look
         self._guarded: dict[int, Held] = {}  # what each open guard holds, of any thread
         self._stopped = False
 
@@ -141,9 +148,14 @@ class ClusterWatch:
         if self.client.status != "running":
             return SILENT
         try:
-            return "" if worker_names(self.client, self.timeouts.answer) else NO_WORKER
+            seen = named_workers(self.client, self.timeouts.answer)
         except ClusterLost:
             return SILENT
+        before, self._seen = self._seen, seen
+        for address in before.keys() - seen.keys():  # one that was started again has another address
+            with contextlib.suppress(Exception):  # telling must not end the watch
+                self._gone(before[address])
+        return "" if seen else NO_WORKER
 
     def workers(self) -> list[str]:
         """As `worker_names`, none when the scheduler does not answer: the watch decides when that is too long."""
@@ -381,9 +393,7 @@ def _agree(client: Any, profile: Profile, say: Callable[[str], object]) -> None:
 
 def _compared(client: Any, here: dict[str, str], seconds: float) -> list[Part]:
     """The scheduler and the workers of now. Raises ClusterMismatch, ClusterLost, and what `ask_parts` does."""
-    workers = ask_scheduler(client, "identity", seconds, n_workers=-1)["workers"]
-    names = {address: str(info.get("name", address)) for address, info in workers.items()}
-    parts = ask_parts(client, here, names, seconds)
+    parts = ask_parts(client, here, named_workers(client, seconds), seconds)
     error = mismatch(here, parts)
     if error is not None:
         raise error

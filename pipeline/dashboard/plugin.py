@@ -24,6 +24,7 @@ class BoardPlugin(SchedulerPlugin):  # type: ignore[misc]
 
     def __init__(self, scheduler: Any) -> None:
         self.scheduler, self.board = scheduler, Board()
+        self._names = {address: str(worker.name) for address, worker in scheduler.workers.items()}
         self._sampling = PeriodicCallback(self._sample, 1000 * SAMPLE_SECONDS)
         self._sampling.start()
 
@@ -35,6 +36,10 @@ class BoardPlugin(SchedulerPlugin):  # type: ignore[misc]
         elif topic == "all" and isinstance(msg, dict) and msg.get("action") == "remove-worker":
             self._lost(msg)
 
+    def add_worker(self, scheduler: Any, worker: str) -> None:
+        """Its name, which nobody knows any more once it is gone."""
+        self._names[worker] = str(scheduler.workers[worker].name)
+
     def _forget_messages(self) -> None:
         with contextlib.suppress(AttributeError, KeyError):  # of another version of distributed, which keeps 1000
             kept = self.scheduler._broker._topics[TOPIC].events
@@ -43,12 +48,12 @@ class BoardPlugin(SchedulerPlugin):  # type: ignore[misc]
 
     def _lost(self, msg: dict[str, Any]) -> None:
         """A worker that nobody has asked to go, with the tasks that it was working on."""
+        address = str(msg.get("worker", "?"))
+        name = self._names.pop(address, address)
         if msg.get("expected") or getattr(self.scheduler.status, "name", "") in ("closing", "closed"):
             return
         tasks, lost = len(msg.get("processing-tasks") or ()), len(msg.get("lost-computed-tasks") or ())
         more = f", {lost} results are made again" if lost else ""
-        address = str(msg.get("worker", "?"))
-        name = self.board.workers[address].name if address in self.board.workers else address
         said = f"worker {name} is gone: {tasks} tasks begin again{more}"
         self.board.incident(LOST, 1, time.time(), said)
         self.board.incident(RETRIED, tasks, time.time())

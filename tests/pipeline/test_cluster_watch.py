@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from pipeline.connection.cluster import ClusterWatch
+from pipeline.connection.cluster import NO_WORKER, ClusterWatch
 from pipeline.connection.timeouts import Timeouts
 from pipeline.errors import ClusterLost
 
@@ -37,3 +38,34 @@ def test_a_scheduler_that_is_gone_is_not_asked_to_cancel(status: str, asked: lis
     with raised, ClusterWatch(client, Timeouts(poll=60)).guard("sums"):
         _ = 1 // 0
     assert client.asked == asked
+
+
+@dataclass
+class Answering:
+    """A client whose scheduler tells one after another of these workers, address -> name."""
+
+    answers: list[dict[str, str]]
+    status: str = "running"
+    scheduler: Any = field(default_factory=lambda: SimpleNamespace(identity=None))
+
+    def sync(self, function: Any, **arguments: Any) -> Any:
+        del function, arguments
+        return {"workers": {address: {"name": name} for address, name in self.answers.pop(0).items()}}
+
+
+def test_a_worker_that_has_left_is_told_by_its_name_once() -> None:
+    first, again = {"tcp://a:1": "w1", "tcp://b:1": "w2"}, {"tcp://a:2": "w1", "tcp://b:1": "w2"}
+    told: list[str] = []
+    watch = ClusterWatch(Answering([first, first, again, again, {}, {}]), Timeouts(), told.append)
+    troubles = [watch._trouble() for _ in range(6)]
+    assert troubles == ["", "", "", "", NO_WORKER, NO_WORKER]
+    assert told[0] == "w1"  # started again, at another address
+    assert sorted(told[1:]) == ["w1", "w2"]
+
+
+def test_whoever_cannot_tell_does_not_end_the_watch() -> None:
+    def full(name: str) -> None:
+        raise OSError(28, "No space left on device", name)
+
+    watch = ClusterWatch(Answering([{"tcp://a:1": "w1"}, {}, {}]), Timeouts(), full)
+    assert [watch._trouble() for _ in range(3)] == ["", NO_WORKER, NO_WORKER]
