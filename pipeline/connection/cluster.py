@@ -326,13 +326,16 @@ def connected(
             yield client
 
 
+NOISY = ("distributed", "tornado")  # the second logs what a client's own callbacks meet once it has hung up
+
+
 @contextmanager
 def quiet() -> Iterator[None]:
     """Without Dask's tracebacks of lost connections and killed workers: what matters of them is a named error."""
     if os.environ.get("LABELGROVE_DEBUG"):
         yield
         return
-    loggers = [logging.getLogger(name) for name in logging.root.manager.loggerDict if name.startswith("distributed")]
+    loggers = [logging.getLogger(name) for name in logging.root.manager.loggerDict if name.startswith(NOISY)]
     before = [(logger, logger.level) for logger in loggers]
     try:
         for logger in loggers:
