@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pipeline
+from pipeline.interrupts import INTERRUPTED
 from pipeline.stop_request import forget_request
 from pipeline.store import RunFolder
 from pipeline.submitted.submission import (
@@ -79,8 +80,12 @@ class Driving:
     def to_the_end(self) -> Ended | None:
         """Drive until the run has ended; None when the worker leaves before."""
         before = read_submission(self.folder)
-        again = before is not None and before.token == self.order.token and before.attempt > 0
-        first = 1 + (before.attempt if again and before is not None else 0)
+        if before is not None and before.token != self.order.token:
+            before = None
+        if before is not None and before.state == ENDED:  # taken back just now, or its worker died with the last word
+            return Ended(self.order.token, INTERRUPTED if before.code is None else before.code, before.told)
+        again = before is not None and before.attempt > 0
+        first = 1 + (before.attempt if before is not None else 0)
         try:
             for attempt in range(first, first + DRIVES):
                 code = self._once(attempt, again)

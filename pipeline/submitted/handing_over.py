@@ -135,10 +135,18 @@ def _withdraw(asked: Asked, future: Any, token: str, folder: RunFolder) -> None:
         request_stop(folder)
         taken = future is not None and asked.scheduler(state_of_key, str(future.key)) in TAKEN
         if future is not None:
-            asked.client.cancel([future], force=True)
+            _cancel(asked, future)
         if not taken:
             renew(folder, token, state=ENDED, code=INTERRUPTED, told="interrupted before a worker had taken it")
             forget_request(folder)
+
+
+def _cancel(asked: Asked, future: Any) -> None:
+    """Return when the scheduler knows the task no more: the request travels by itself, and this process may end now."""
+    asked.client.cancel([future], force=True)
+    until = time.monotonic() + LEAVING_SECONDS
+    while asked.scheduler(state_of_key, str(future.key)) and time.monotonic() < until:
+        time.sleep(POLL_SECONDS)
 
 
 def _at_the_end(ended: Ended, token: str, folder: RunFolder) -> HandedOver:
