@@ -215,8 +215,8 @@ def plan_text(made: Plan, memory: MemoryPlan) -> str:
     lines = [f"run folder  {made.folder.path}", f"dataset     {made.dataset.path}", ""]
     for step in made.steps:
         action = "run  " if step.runs else "reuse"
-        need = f"  [{step.estimate.tasks} tasks, {human_bytes(step.estimate.task_bytes)} each]" if step.runs else ""
-        lines.append(f"  {action}  {step.name:<{wide}}  {step.reason}{need}")
+        need = f"about {step.estimate.tasks} tasks, {human_bytes(step.estimate.task_bytes)} each"
+        lines.append(f"  {action}  {step.name:<{wide}}  {step.reason}{f'  [{need}]' if step.runs else ''}")
     lines += [f"  left out  {name}" for name in made.asked.left_out]
     notes = [*learner_notes(made.config.run.train, made.dataset), *needed_note(made.asked.needed)]
     lines += [note_line(note) for note in notes]

@@ -24,6 +24,7 @@ from tasks.quantize.blocks import (
     EncodeReport,
     codebook_sums_blocks,
     count_eligible,
+    least_rows,
     parted,
     plan_sample,
     sample_block,
@@ -64,7 +65,10 @@ class PqStage(EncodeStage):
         blocks = len(dataset.blocks())
         disk = blocks * (codes + FILE_BYTES) + books + CARD_BYTES
         spare = 2 * books + blocks * FILE_BYTES + CARD_BYTES  # kept codebooks, published ones, a mark a block
-        return Estimate(max(task + first, 2 * FAN_IN * books), disk, blocks * 2 + self.params.iterations, spare)
+        sampled = min(self.params.sample, dataset.split_counts["train"])
+        runs = min(blocks, sampled // least_rows(self.n_features, self.params.n_centroids) + 1)
+        tasks = 3 * blocks + runs * self.params.iterations  # counted, drawn from, encoded
+        return Estimate(max(task + first, 2 * FAN_IN * books), disk, tasks, spare)
 
     def run(self, work: Work) -> Made:
         started = time.perf_counter()

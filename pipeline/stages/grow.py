@@ -104,7 +104,10 @@ class GrowStage(TrainStage):
         )  # copies of a row's route
         spare = weights + by_blocks + sent * ROUTE_BYTES * n_judged * params.height + MEGABYTE
         fits = params.alternations if isinstance(params, LabelTreeParams) else 1
-        tasks = fits * params.sgd.rounds * params.sgd.partitions + widest * max(1, params.height - 1)
+        tasks = sum(size.nodes(depth) for depth in range(params.height))
+        if by_blocks:  # the root is many tasks, whose rows are also read to start, to count and to be sent on
+            blocks = -(-n_judged // dataset.block_rows)
+            tasks += fits * params.sgd.rounds * params.sgd.partitions + (fits + 5) * blocks
         if self.twins:  # the nodes stay until the run has finished
             disk, spare = disk + spare, 0
         adding = (FAN_IN + 2) * max(by_blocks, size.sums_bytes(row_bytes))

@@ -91,9 +91,14 @@ def sample_block(part: SamplePart, dataset: str, seed: int) -> Array:
     return take_rows(part.block, index)
 
 
+def least_rows(n_features: int, n_centroids: int) -> int:
+    """Rows of a task of k-means: LEAST_WORK multiply-adds in a round."""
+    return LEAST_WORK // max(1, n_features * n_centroids) + 1
+
+
 def parted(parts: Sequence[SamplePart], n_features: int, n_centroids: int) -> list[tuple[SamplePart, ...]]:
-    """Parts in runs, one a task, of LEAST_WORK multiply-adds each in a round of k-means, as nearly as blocks allow."""
-    least = LEAST_WORK / max(1, n_features * n_centroids)  # rows
+    """Parts in runs, one a task, of `least_rows` each, as nearly as blocks allow."""
+    least = least_rows(n_features, n_centroids)
     runs: list[list[SamplePart]] = []
     for part in parts:
         if not runs or sum(one.rows for one in runs[-1]) + part.rows / 2 > least:
