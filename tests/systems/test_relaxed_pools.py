@@ -81,7 +81,9 @@ def expected(configs: dict[str, Path], tmp_path_factory: pytest.TempPathFactory)
     return {body: digests_of(run_here(config, runs=runs / body)) for body, config in configs.items()}
 
 
-@pytest.mark.parametrize(("body", "workers"), [("dense", 1), ("csr", 2), ("dense", 4)])
+@pytest.mark.parametrize(
+    ("body", "workers"), [pytest.param("dense", 1, marks=pytest.mark.slow), ("csr", 2), ("dense", 4)]
+)
 def test_workers(configs: dict[str, Path], expected: dict[str, Any], tmp_path: Path, body: str, workers: int) -> None:
     names = {f"weights of {name}-{kernel}" for kernel in KERNELS[body] for name in names_of(kernel)}
     assert names <= expected[body].keys()

@@ -78,7 +78,9 @@ def expected(serial: dict[str, Path]) -> dict[str, dict[str, str]]:
     return {body: digests_of(run) for body, run in serial.items()}
 
 
-@pytest.mark.parametrize(("body", "workers"), [("dense", 1), ("csr", 2), ("dense", 4)])
+@pytest.mark.parametrize(
+    ("body", "workers"), [pytest.param("dense", 1, marks=pytest.mark.slow), ("csr", 2), ("dense", 4)]
+)
 def test_workers(configs: dict[str, Path], expected: dict[str, Any], tmp_path: Path, body: str, workers: int) -> None:
     assert_same(expected[body], run_here(configs[body], f"local:{workers}", 1, tmp_path))
 

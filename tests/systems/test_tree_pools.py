@@ -79,7 +79,9 @@ def expected(configs: dict[str, Path], tmp_path_factory: pytest.TempPathFactory)
     return {body: digests_of(run_here(config, runs=runs / body)) for body, config in configs.items()}
 
 
-@pytest.mark.parametrize(("body", "workers"), [("dense", 1), ("csr", 2), ("dense", 4)])
+@pytest.mark.parametrize(
+    ("body", "workers"), [pytest.param("dense", 1, marks=pytest.mark.slow), ("csr", 2), ("dense", 4)]
+)
 def test_workers(configs: dict[str, Path], expected: dict[str, Any], tmp_path: Path, body: str, workers: int) -> None:
     assert {f"weights of {name}" for name in TREES} <= expected[body].keys()
     assert_same(expected[body], run_here(configs[body], f"local:{workers}", 1, tmp_path))
