@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from pipeline.choice import EVERYTHING, Choice, model_of, without
 from pipeline.config import LoadedConfig, RunConfig, TaxonomyLearner
 from pipeline.connection.profile import HEAP_KEPT_BYTES, Profile
+from pipeline.connection.worker_memory import WorkerRoom
 from pipeline.dataset import Dataset
 from pipeline.errors import OtherRun
 from pipeline.published import REPORT, AskedStep, config_changes
@@ -109,22 +110,30 @@ class MemoryPlan:
     threads: int
     workers: int = 0
     cache_gives_way: bool = False  # to the tasks, down to LEAST_CACHE
+    tightest: WorkerRoom | None = None  # of workers that others have started, that with least room
 
     @property
     def peak(self) -> int:
         return IDLE_WORKER_BYTES + self.cache + self.threads * self.task
 
 
-def memory_plan(plan: Plan, profile: Profile) -> MemoryPlan:
-    """The cache gives way to the tasks. `peak` may come out above the limit: `check_resources` refuses then."""
-    limit = profile.memory_bytes() if profile.local_workers else 0
-    need = profile.threads * plan.task_bytes
+def memory_plan(plan: Plan, profile: Profile, rooms: Sequence[WorkerRoom] = ()) -> MemoryPlan:
+    """The cache gives way to the tasks. `peak` may come out above the limit: `check_resources` refuses then.
+
+    rooms  of the workers of somebody else's cluster, as far as they are known: all must hold the plan
+    """
+    limited = [room for room in rooms if room.limit]
+    tightest = min(limited, key=lambda room: room.usable - room.threads * plan.task_bytes, default=None)
+    limit, threads = profile.memory_bytes() if profile.local_workers else 0, profile.threads
+    if tightest is not None:
+        limit, threads = tightest.usable, tightest.threads
+    need = threads * plan.task_bytes
     if profile.cache:
         cache = profile.cache_bytes()
     else:
         room = int(SAFE_SHARE * limit) - IDLE_WORKER_BYTES - need if limit else MOST_CACHE
         cache = max(LEAST_CACHE, min(MOST_CACHE, limit // CACHE_SHARE if limit else MOST_CACHE, room))
-    return MemoryPlan(limit, cache, plan.task_bytes, profile.threads, profile.local_workers, not profile.cache)
+    return MemoryPlan(limit, cache, plan.task_bytes, threads, profile.local_workers, not profile.cache, tightest)
 
 
 def make_plan(config: LoadedConfig, runs: Path | None = None, choice: Choice = EVERYTHING) -> Plan:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from pipeline.connection.cluster import ClusterWatch, Held
+from pipeline.connection.cluster import ClusterWatch, Held, unheard
 from pipeline.connection.timeouts import Timeouts
 from pipeline.driven import POLL_SECONDS, Drive, driven
 from tasks.calls import Receipt, add_outcomes, call, publish
@@ -216,12 +216,12 @@ class DaskPool(PoolBase):
         settings: WorkerSettings,
         progress: Progress = silent,
         timeouts: Timeouts = USUAL,
-        gone: Callable[[str], object] = str,
+        news: Callable[[str, str], object] = unheard,
     ) -> None:
-        """gone hears of workers that have left while work is under way, by their names; in another thread."""
+        """news hears of workers while work is under way, as `ClusterWatch` tells it; in another thread."""
         super().__init__(scratch, settings, progress)
         self.client = client
-        self.watch = ClusterWatch(client, timeouts, gone)
+        self.watch = ClusterWatch(client, timeouts, news)
         self._token = uuid.uuid4().hex[:8]
 
     def map(self, fn: Function, items: Sequence[Item], *shared: Any, name: str) -> list[Any]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 
 from pipeline.choice import model_of
+from pipeline.connection.worker_memory import DASK_PAUSE, PAUSE, WorkerRoom
 from pipeline.errors import TaskKilled
 from pipeline.plan import IDLE_WORKER_BYTES, LEAST_CACHE, MemoryPlan, Plan, PlannedStep, human_bytes
 from pipeline.stages.svm_setup import SvmSetup
@@ -29,6 +30,12 @@ def check_resources(plan: Plan, memory: MemoryPlan) -> None:
     """Raises MemoryTooSmall or DiskTooSmall before anything runs."""
     for refusal in refusals(plan, memory):
         raise refusal
+
+
+def check_worker_memory(plan: Plan, memory: MemoryPlan) -> None:
+    """Raises MemoryTooSmall when a step to run does not fit into a worker."""
+    if too_large := oversized(plan, memory):
+        raise _memory_error(plan, too_large, memory)
 
 
 def refusals(plan: Plan, memory: MemoryPlan) -> list[ResourceError]:
@@ -78,7 +85,7 @@ def worker_bytes(step: PlannedStep, memory: MemoryPlan) -> int:
 
 
 def oversized(plan: Plan, memory: MemoryPlan) -> list[PlannedStep]:
-    """The steps to run that do not fit into a worker of ours, the largest first."""
+    """The steps to run that do not fit into a worker whose limit is known, the largest first."""
     if not memory.limit:
         return []
     steps = [step for step in plan.to_run if worker_bytes(step, memory) > memory.limit]
@@ -89,7 +96,7 @@ def _memory_error(plan: Plan, steps: Sequence[PlannedStep], memory: MemoryPlan) 
     needs = [(step.name, worker_bytes(step, memory)) for step in steps]
     wide = max(len(name) for name, _ in needs)
     lines = "".join(f"\n  {name:<{wide}}  needs {human_bytes(need)}" for name, need in needs)
-    have = human_bytes(memory.limit)
+    have = human_bytes(memory.limit) if memory.tightest is None else _room_text(memory.tightest)
     what = f"{len(needs)} step{'s' if len(needs) > 1 else ''} would not fit into a worker of {have}:{lines}\n "
     return MemoryTooSmall(what, where=str(plan.folder.path), hint=_memory_hint(plan, steps, needs[0][1], memory))
 
@@ -116,12 +123,30 @@ def _memory_hint(plan: Plan, steps: Sequence[PlannedStep], need: int, memory: Me
 
 
 def _more_memory(need: int, memory: MemoryPlan) -> str:
-    """What to type so that workers of this machine are large enough; "" when it has too little for one."""
+    """What to do so that workers are large enough; "" when this machine has too little for one of ours."""
+    if memory.tightest is not None:
+        return _more_there(need, memory.tightest)
     fit = int(psutil.virtual_memory().total // need)
     asked = f'--memory "{-(-need // (1 << 20))} MiB"'
     if fit >= memory.workers:
         return asked
     return f"--scheduler local:{fit} {asked}" if fit else ""
+
+
+def _more_there(need: int, room: WorkerRoom) -> str:
+    """The same, of workers that others have started."""
+    fits = f"workers with {human_bytes(need)} or more (`dask worker --memory-limit`) and {room.threads} thread"
+    ways = [fits + ("s" if room.threads > 1 else "")]
+    if room.pause < PAUSE:
+        ways.append(f"{DASK_PAUSE}={PAUSE:g} where they are started, as deploy/dask.yaml has it")
+    return ", with ".join(ways)
+
+
+def _room_text(room: WorkerRoom) -> str:
+    """2.0 GiB (worker w1, paused above 80 %)."""
+    pause = f", paused above {room.pause:.0%}" if room.pause < PAUSE else ""
+    threads = f", {room.threads} threads" if room.threads > 1 else ""
+    return f"{human_bytes(room.limit)} (worker {room.name}{threads}{pause})"
 
 
 def free_bytes(path: Path) -> int:

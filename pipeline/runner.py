@@ -13,7 +13,7 @@ from typing import Any
 
 from pipeline.choice import EVERYTHING, Choice
 from pipeline.config import LoadedConfig
-from pipeline.connection.cluster import ask_workers, connected, dashboard_text
+from pipeline.connection.cluster import GONE, HELD_UP, ask_workers, connected, dashboard_text, worker_rooms
 from pipeline.connection.profile import Profile
 from pipeline.connection.shared_places import check_shared
 from pipeline.connection.tls import security_of
@@ -34,7 +34,7 @@ from pipeline.plan import (
     still_wanted,
 )
 from pipeline.pool import DaskPool, Progress, SerialPool, silent
-from pipeline.resources import check_resources, killed_in
+from pipeline.resources import check_resources, check_worker_memory, killed_in
 from pipeline.stage import Asked, Work
 from pipeline.stop_request import Stop, stoppable
 from pipeline.store import (
@@ -59,6 +59,11 @@ from tasks.files import disk_room
 from tasks.places import is_remote, make_own_folder, refuse_per_process, remove_at, told_below
 from tasks.versions import one_look
 from tasks.worker import WorkerSettings, configure_worker, versions
+
+WORKER_NEWS = {
+    GONE: "is gone: what it had in hand begins again elsewhere",
+    HELD_UP: "is paused for lack of memory: it is asked to give back what it holds between tasks",
+}
 
 
 class View:
@@ -127,7 +132,7 @@ def run_config(
         _begin(plan, stop)
         view.began()
         with _recorded(folder, stop):
-            done = _run_steps(plan, profile, memory, view)
+            done, memory = _run_steps(plan, profile, memory, view, force)
             refuse_lost(folder.path)
         if not receipts_hold(folder / TASKS):  # nothing ran that would have begun it anew
             append_receipts(folder / TASKS, "", "", ())
@@ -182,15 +187,26 @@ def _recorded(folder: RunFolder, stop: Stop) -> Iterator[None]:
     folder.event("finished")
 
 
-def _run_steps(plan: Plan, profile: Profile, memory: MemoryPlan, view: View) -> dict[str, Done]:
+def _run_steps(
+    plan: Plan, profile: Profile, memory: MemoryPlan, view: View, force: bool
+) -> tuple[dict[str, Done], MemoryPlan]:
+    """The finished steps, and how memory was shared out once the workers were known."""
     done: dict[str, Done] = {}
+
+    def fitted(client: Any) -> MemoryPlan:
+        nonlocal memory
+        memory = memory_plan(plan, profile, worker_rooms(client, profile.timeouts.scheduler_silent))
+        if not force:
+            check_worker_memory(plan, memory)
+        return memory
+
     with contextlib.ExitStack() as stack:
         pool: SerialPool | DaskPool | None = None
         audience = NOBODY
         for number, step in enumerate(plan.steps, 1):
             step = still_wanted(step, done)
             if pool is None and step.done is None:  # before the step begins: workers may have to be waited for
-                pool = stack.enter_context(open_pool(profile, memory, plan.folder, view))
+                pool = stack.enter_context(open_pool(profile, memory, plan.folder, view, fitted))
                 if isinstance(pool, DaskPool) and not profile.local_workers:
                     refuse_apart(plan, pool.client, profile)
                 audience = stack.enter_context(_watched(plan, memory, pool))
@@ -206,7 +222,7 @@ def _run_steps(plan: Plan, profile: Profile, memory: MemoryPlan, view: View) -> 
             except TaskKilled as error:
                 raise killed_in(step, memory, error) from error
             view.finished(step, float(done[step.name].measured["seconds"]))
-    return done
+    return done, memory
 
 
 def refuse_apart(plan: Plan, client: Any, profile: Profile) -> None:
@@ -219,19 +235,33 @@ def refuse_apart(plan: Plan, client: Any, profile: Profile) -> None:
 
 
 @contextlib.contextmanager
-def open_pool(profile: Profile, memory: MemoryPlan, folder: RunFolder, view: View) -> Iterator[Any]:
-    """The pool that a profile asks for, closed at the end."""
+def open_pool(
+    profile: Profile,
+    memory: MemoryPlan,
+    folder: RunFolder,
+    view: View,
+    fitted: Callable[[Any], MemoryPlan] | None = None,
+) -> Iterator[Any]:
+    """The pool that a profile asks for, closed at the end.
+
+    fitted  fitted(client) is how the memory of somebody else's workers is shared out; default: as that of ours
+    """
     settings = WorkerSettings(memory.cache)
     configure_worker(settings)  # what is computed in this process has the bits that it would have in a worker
     scratch = folder / "scratch"
     with contextlib.ExitStack() as stack:
         if is_remote(scratch) and (profile.is_serial or profile.local_workers):  # whoever reads it is on this machine
             scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="labelgrove-")))
-        yield from _pool(profile, settings, scratch, folder, view)
+        yield from _pool(profile, settings, scratch, folder, view, fitted)
 
 
 def _pool(
-    profile: Profile, settings: WorkerSettings, scratch: Path, folder: RunFolder, view: View
+    profile: Profile,
+    settings: WorkerSettings,
+    scratch: Path,
+    folder: RunFolder,
+    view: View,
+    fitted: Callable[[Any], MemoryPlan] | None,
 ) -> Iterator[SerialPool | DaskPool]:
     """The pool with arrays for all tasks in `scratch`."""
     if profile.is_serial:
@@ -241,11 +271,14 @@ def _pool(
         view.say(dashboard_text(client, profile))
         folder.event("cluster", dashboard=client.dashboard_link)
 
-        def gone(name: str) -> None:
-            view.say(f"worker {name} is gone: what it had in hand begins again elsewhere")
-            folder.event("worker_gone", worker=name)
+        if fitted is not None and not profile.local_workers:
+            settings = WorkerSettings(fitted(client).cache)
 
-        yield DaskPool(client, scratch, settings, view.progress, profile.timeouts, gone)
+        def news(kind: str, worker: str) -> None:
+            view.say(f"worker {worker} {WORKER_NEWS[kind]}")
+            folder.event(kind, worker=worker)
+
+        yield DaskPool(client, scratch, settings, view.progress, profile.timeouts, news)
 
 
 @contextlib.contextmanager

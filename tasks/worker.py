@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import gc
 import importlib.metadata
 import os
 import platform
@@ -12,7 +15,7 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from tasks.cache import set_cache_bytes
+from tasks.cache import ROWS, set_cache_bytes
 from tasks.io import configure_worker as configure_io
 
 
@@ -40,6 +43,14 @@ def configure_worker(settings: WorkerSettings) -> int:
             set_cache_bytes(settings.cache_bytes)
             _configured = settings
     return os.getpid()
+
+
+def make_room() -> None:
+    """Give back the rows read lately, and the memory that the allocator keeps; what is dropped is read again."""
+    ROWS.clear()
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):  # other C libraries than GNU's have no such function
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 PACKAGES = ("numpy", "scipy", "numba", "zarr", "numcodecs", "mmh3", "pyarrow", "safetensors", "labelgrove")

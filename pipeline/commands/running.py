@@ -165,7 +165,8 @@ def plan(
     made = make_plan(load(config, overrides), runs, choice)
     memory = memory_plan(made, profile)
     found = refusals(made, memory)
-    text = json.dumps(plan_json(made, memory, found), indent=1) + "\n" if as_json else plan_text(made, memory)
+    foreign = not (profile.is_serial or profile.local_workers)
+    text = json.dumps(plan_json(made, memory, found), indent=1) + "\n" if as_json else plan_text(made, memory, foreign)
     sys.stdout.write(text)
     sys.stdout.flush()
     if force and found:
@@ -209,8 +210,8 @@ def finding_json(error: LabelgroveError) -> dict[str, str]:
     return {"code": error.code, "what": error.what, "where": error.where, "hint": error.hint}
 
 
-def plan_text(made: Plan, memory: MemoryPlan) -> str:
-    """The plan for people."""
+def plan_text(made: Plan, memory: MemoryPlan, foreign: bool) -> str:
+    """The plan for people; foreign: workers are not ours, and only `run` will know their memory."""
     wide = max((len(step.name) for step in made.steps), default=0)
     lines = [f"run folder  {made.folder.path}", f"dataset     {made.dataset.path}", ""]
     for step in made.steps:
@@ -221,6 +222,7 @@ def plan_text(made: Plan, memory: MemoryPlan) -> str:
     notes = [*learner_notes(made.config.run.train, made.dataset), *needed_note(made.asked.needed)]
     lines += [note_line(note) for note in notes]
     limit = f" of {human_bytes(memory.limit)}" if memory.limit else ""
+    limit = " (`run` looks what its workers have)" if foreign else limit
     if not made.to_run:
         return "\n".join([*lines, "", "everything is finished: nothing to run"]) + "\n"
     begun = made.begun_bytes

@@ -17,12 +17,26 @@ from pipeline.connection.profile import HEAP_KEPT_BYTES, Profile
 from pipeline.connection.reaching import RESUME, reach
 from pipeline.connection.shared_places import OWNER, PathNotShared
 from pipeline.connection.timeouts import Timeouts
+from pipeline.connection.worker_memory import (
+    DASK_PAUSE,
+    PAUSE,
+    Infos,
+    WorkerRoom,
+    free,
+    has_running,
+    is_stuck,
+    paused,
+    rooms,
+)
 from pipeline.errors import ClusterLost, TaskFailed, TaskKilled
 from pipeline.mending import mend
 from tasks.errors import LabelgroveError, is_starved
 
 WORKER_POLL_SECONDS = 0.2  # while the first worker is waited for
 NO_WORKER, SILENT = "no worker is left", "the scheduler does not answer"
+PAUSED = "workers are paused for lack of memory"
+MORE_MEMORY = f"give the workers more memory, or start them with {DASK_PAUSE}={PAUSE:g}; then run again"
+GONE, HELD_UP = "worker_gone", "worker_paused"  # what is told of a worker
 
 
 def ask_scheduler(client: Any, question: str, seconds: float, **arguments: Any) -> Any:
@@ -49,18 +63,38 @@ def worker_names(client: Any, seconds: float) -> list[str]:
     return sorted(names, key=lambda address: (names[address], address))
 
 
+def worker_infos(client: Any, seconds: float) -> Infos:
+    """What the scheduler says of the workers alive now. Raises ClusterLost, as above."""
+    infos: Infos = ask_scheduler(client, "identity", seconds, n_workers=-1)["workers"]
+    return infos
+
+
 def named_workers(client: Any, seconds: float) -> dict[str, str]:
     """Address -> name of the workers alive now. Raises ClusterLost, as above."""
-    workers = ask_scheduler(client, "identity", seconds, n_workers=-1)["workers"]
-    return {address: str(info.get("name", address)) for address, info in workers.items()}
+    return _names(worker_infos(client, seconds))
+
+
+def _names(infos: Infos) -> dict[str, str]:
+    return {address: str(info.get("name", address)) for address, info in infos.items()}
+
+
+def worker_rooms(client: Any, seconds: float) -> list[WorkerRoom]:
+    """What the workers alive now have for tasks. Raises ClusterLost, as above."""
+    return rooms(worker_infos(client, seconds), lambda function: ask_workers(client, seconds, function))
+
+
+def unheard(kind: str, worker: str) -> None:
+    """Nobody is told."""
 
 
 class ClusterWatch:
     """Waits for futures and turns a lost cluster, a killed task or a foreign exception into a named error."""
 
-    def __init__(self, client: Any, timeouts: Timeouts, gone: Callable[[str], object] = str) -> None:
-        self.client, self.timeouts, self._gone = client, timeouts, gone
+    def __init__(self, client: Any, timeouts: Timeouts, news: Callable[[str, str], object] = unheard) -> None:
+        """news hears what has happened to which worker: GONE or HELD_UP, its name; in another thread."""
+        self.client, self.timeouts, self._news = client, timeouts, news
         self._seen: dict[str, str] = {}  # address -> name of the workers of the last look
+        self._paused: dict[str, str] = {}  # those that were ever seen paused
         self._guarded: dict[int, Held] = {}  # what each open guard holds, of any thread
         self._stopped = False
 
@@ -82,6 +116,8 @@ class ClusterWatch:
             why = self._why_lost(lost)
             ours = isinstance(error, LabelgroveError) and not isinstance(error, ClusterLost)
             if why and isinstance(error, Exception) and not ours:
+                if why.startswith(PAUSED):
+                    raise TaskKilled(why, where=name, hint=MORE_MEMORY) from error
                 raise ClusterLost(why, where=name, hint=RESUME) from error
             raise
         finally:
@@ -128,10 +164,11 @@ class ClusterWatch:
             if trouble != SILENT:
                 mend(self.client, self.timeouts.answer)
             bad_since = {trouble: bad_since.get(trouble, now)} if trouble else {}
-            limit = self.timeouts.no_workers if trouble == NO_WORKER else self.timeouts.scheduler_silent
+            waits = trouble in (NO_WORKER, PAUSED)
+            limit = self.timeouts.no_workers if waits else self.timeouts.scheduler_silent
             if trouble and now - bad_since[trouble] > limit:
                 lost.append(f"{trouble} for {limit:.0f} s")
-                self._give_up(held.futures(), hang_up=trouble != NO_WORKER)
+                self._give_up(held.futures(), hang_up=not waits)
                 return
 
     def _give_up(self, futures: list[Any], hang_up: bool) -> None:
@@ -148,14 +185,23 @@ class ClusterWatch:
         if self.client.status != "running":
             return SILENT
         try:
-            seen = named_workers(self.client, self.timeouts.answer)
+            infos = worker_infos(self.client, self.timeouts.answer)
         except ClusterLost:
             return SILENT
-        before, self._seen = self._seen, seen
-        for address in before.keys() - seen.keys():  # one that was started again has another address
+        names, held_up = _names(infos), paused(infos)
+        self._tell(GONE, self._seen, names)  # one that was started again has another address
+        self._tell(HELD_UP, held_up, self._paused)
+        self._seen, self._paused = names, self._paused | held_up
+        if held_up:
+            free(self.client, [*held_up], self.timeouts.answer)
+        if not infos:
+            return NO_WORKER
+        return PAUSED if is_stuck(infos) else ""
+
+    def _tell(self, kind: str, these: dict[str, str], but: dict[str, str]) -> None:
+        for address in these.keys() - but.keys():
             with contextlib.suppress(Exception):  # telling must not end the watch
-                self._gone(before[address])
-        return "" if seen else NO_WORKER
+                self._news(kind, these[address])
 
     def workers(self) -> list[str]:
         """As `worker_names`, none when the scheduler does not answer: the watch decides when that is too long."""
@@ -285,7 +331,7 @@ DASK_CONFIG = {
     # between tasks is a cache, and memory that it keeps for the next task.
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,
-    "distributed.worker.memory.pause": 0.94,
+    "distributed.worker.memory.pause": PAUSE,
     "distributed.admin.large-graph-warning-threshold": "10MB",
 }
 
@@ -358,19 +404,20 @@ def _wait_for_workers(client: Any, profile: Profile, waits: Callable[[str], obje
     """Raises ClusterLost when none comes, and when the scheduler falls silent meanwhile."""
     where, times, told = profile.scheduler, profile.timeouts, False
     until = time.monotonic() + times.no_workers
-    while not _some_work(client, times.connect):
+    while not has_running(infos := worker_infos(client, times.connect)):
+        held_up = paused(infos)
         if not told:
-            waits(f"waiting for a worker of {where}, {times.no_workers:g} s at most")
+            paused_too = f" ({', '.join(sorted(held_up.values()))}: {PAUSED})" if held_up else ""
+            waits(f"waiting for a worker of {where}, {times.no_workers:g} s at most{paused_too}")
             told = True
         if time.monotonic() > until:
+            if held_up:
+                raise TaskKilled(f"{PAUSED} for {times.no_workers:g} s", where, MORE_MEMORY)
             what = f"the scheduler at {where} has had no worker for {times.no_workers:g} s"
             raise ClusterLost(what, where, "start workers (`dask worker`), then type the same command again")
+        if held_up:
+            free(client, [*held_up], times.connect)
         time.sleep(min(WORKER_POLL_SECONDS, times.poll))
-
-
-def _some_work(client: Any, seconds: float) -> bool:
-    workers = ask_scheduler(client, "identity", seconds, n_workers=-1)["workers"]
-    return any(info.get("status") == "running" for info in workers.values())
 
 
 def _agree(client: Any, profile: Profile, say: Callable[[str], object]) -> None:

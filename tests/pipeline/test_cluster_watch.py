@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.connection.cluster import NO_WORKER, ClusterWatch
+from pipeline.connection.cluster import GONE, NO_WORKER, ClusterWatch
 from pipeline.connection.timeouts import Timeouts
 from pipeline.errors import ClusterLost
 
@@ -56,7 +56,8 @@ class Answering:
 def test_a_worker_that_has_left_is_told_by_its_name_once() -> None:
     first, again = {"tcp://a:1": "w1", "tcp://b:1": "w2"}, {"tcp://a:2": "w1", "tcp://b:1": "w2"}
     told: list[str] = []
-    watch = ClusterWatch(Answering([first, first, again, again, {}, {}]), Timeouts(), told.append)
+    news = lambda kind, worker: told.append(worker if kind == GONE else kind)  # noqa: E731
+    watch = ClusterWatch(Answering([first, first, again, again, {}, {}]), Timeouts(), news)
     troubles = [watch._trouble() for _ in range(6)]
     assert troubles == ["", "", "", "", NO_WORKER, NO_WORKER]
     assert told[0] == "w1"  # started again, at another address
@@ -64,8 +65,8 @@ def test_a_worker_that_has_left_is_told_by_its_name_once() -> None:
 
 
 def test_whoever_cannot_tell_does_not_end_the_watch() -> None:
-    def full(name: str) -> None:
-        raise OSError(28, "No space left on device", name)
+    def full(kind: str, worker: str) -> None:
+        raise OSError(28, f"No space left on device: {kind}", worker)
 
     watch = ClusterWatch(Answering([{"tcp://a:1": "w1"}, {}, {}]), Timeouts(), full)
     assert [watch._trouble() for _ in range(3)] == ["", NO_WORKER, NO_WORKER]

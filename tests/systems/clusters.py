@@ -29,8 +29,8 @@ class Cluster:
 
 
 @contextmanager
-def cluster(folder: Path, workers: int = 2, **env: str) -> Iterator[Cluster]:
-    """Running until the block ends; env: more variables of the processes' environment."""
+def cluster(folder: Path, workers: int = 2, memory: str = "", **env: str) -> Iterator[Cluster]:
+    """Running until the block ends. memory: of a worker; env: more variables of the processes' environment."""
     folder.mkdir(parents=True)
     file = folder / "scheduler.json"
     with open(folder / "log", "wb") as log:
@@ -39,6 +39,7 @@ def cluster(folder: Path, workers: int = 2, **env: str) -> Iterator[Cluster]:
         try:
             wait_until(lambda: file.exists() and file.read_text().endswith("}"), "the scheduler")
             options = ["--host", "127.0.0.1", "--nthreads", "1", "--no-dashboard", "--local-directory", str(folder)]
+            options += ["--memory-limit", memory] if memory else []
             found.workers = [_start("dask_worker", [found.address, *options], log, env) for _ in range(workers)]
             yield found
         finally:
