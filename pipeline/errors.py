@@ -30,7 +30,7 @@ class RowsUnfit(UsageError):
 
 
 class OtherRun(LabelgroveError):
-    """The run folder was made from another dataset, seed or block shape."""
+    """The run folder was made from another dataset, or with another seed or block size."""
 
     exit_code = 7
 

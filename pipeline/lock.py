@@ -7,6 +7,7 @@ import errno
 import fcntl
 import json
 import os
+import shlex
 import socket
 import threading
 import time
@@ -17,7 +18,7 @@ from typing import Any
 
 import psutil
 
-from pipeline.errors import RunLocked
+from pipeline.errors import OtherRun, RunLocked
 from pipeline.event_log import forget_log
 from pipeline.last_resort import FileAccess, say
 from pipeline.remote_lock import RemoteLock
@@ -220,8 +221,7 @@ def _abandoned(held: Any, path: Path, still: Any = None) -> str:
         sign = f"its last sign of life is {age:.0f} s old"
         if age < -1:
             sign = f"its clock is {-age:.0f} s ahead of the one here"
-        hint = f"wait for it, or end it ({sign}); `labelgrove status` shows where it is"
-        raise RunLocked(f"{who} is running in this folder", str(path.parent), hint)
+        raise RunLocked(f"{who} is running in this folder", str(path.parent), f"{stop_hint(path.parent)} ({sign})")
     return f"the lock of {who}, which is gone, was taken over"
 
 
@@ -297,6 +297,28 @@ def holder(folder: Path) -> str:
     except RunLocked as error:
         return error.what
     return ""
+
+
+def stop_hint(folder: Path) -> str:
+    """What to do about a run that is in the way."""
+    place = shlex.quote(str(folder))
+    return f"`labelgrove status {place}` tells where it is, `labelgrove cancel {place}` stops it"
+
+
+def refuse_held(folder: Path) -> None:
+    """Raises RunLocked when somebody alive holds the folder now."""
+    if who := holder(folder):
+        raise RunLocked(who, str(folder), stop_hint(folder))
+
+
+@contextmanager
+def holder_first(folder: Path) -> Iterator[None]:
+    """Within it a folder that is another run's raises RunLocked, while that run is at work in it."""
+    try:
+        yield
+    except OtherRun:
+        refuse_held(folder)
+        raise
 
 
 def _unchanged_for_long(path: Path) -> bool:

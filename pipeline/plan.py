@@ -13,6 +13,7 @@ from pipeline.connection.profile import HEAP_KEPT_BYTES, Profile
 from pipeline.connection.worker_memory import WorkerRoom
 from pipeline.dataset import Dataset
 from pipeline.errors import OtherRun
+from pipeline.lock import holder
 from pipeline.published import REPORT, AskedStep, config_changes
 from pipeline.reasons import why_not
 from pipeline.rows_facts import rows_facts
@@ -282,11 +283,22 @@ def check_identity(folder: RunFolder, config: LoadedConfig, dataset: Dataset) ->
         if manifest["identity"].get(key) != mine[key]
     ]
     if differences:
+        who = holder(folder.path)
+        leave = f"; {who}" if who else ", or remove this one"
         raise OtherRun(
-            "the run folder belongs to other data:\n  " + "\n  ".join(differences),
+            f"{_whose(manifest['identity'], mine)}:\n  " + "\n  ".join(differences),
             str(folder.path),
-            "give the run another `name`, another --runs folder, or remove this one",
+            f"give the run another `name`{' or' if who else ','} another --runs folder{leave}",
         )
+
+
+def _whose(its: Mapping[str, Any], mine: Mapping[str, Any]) -> str:
+    """In words, in what a folder's run differs from this one. Other data have another digest, and say all of it."""
+    if its.get("dataset") != mine["dataset"]:
+        return "the run folder belongs to other data"
+    words = {"seed": "seed", "block_rows": "block size"}
+    others = " and ".join(f"another {word}" for key, word in words.items() if its.get(key) != mine[key])
+    return f"the run folder was made with {others}"
 
 
 def _planned(stage: Stage, prints: dict[str, str], folder: RunFolder, facts: Facts, changed: set[str]) -> PlannedStep:

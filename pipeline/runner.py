@@ -21,7 +21,7 @@ from pipeline.data_check import check_data
 from pipeline.errors import RunLocked, TaskKilled
 from pipeline.histograms import readers_of, refuse_negative
 from pipeline.last_resort import exit_code_of
-from pipeline.lock import locked, refuse_lost
+from pipeline.lock import holder_first, locked, refuse_lost
 from pipeline.notes import learner_notes, needed_note, note_line
 from pipeline.plan import (
     MemoryPlan,
@@ -31,6 +31,7 @@ from pipeline.plan import (
     make_plan,
     memory_plan,
     run_folder_of,
+    run_path,
     still_wanted,
 )
 from pipeline.pool import DaskPool, Progress, SerialPool, silent
@@ -115,7 +116,8 @@ def run_config(
     happens, finished steps stay finished and the next call continues.
     """
     view, started, stop = view or View(), time.perf_counter(), stop or Stop()
-    folder = run_folder_of(config, runs, choice)  # refuses what cannot be run before anything is locked or written
+    with holder_first(run_path(config.run.name, config.folder, runs)):
+        folder = run_folder_of(config, runs, choice)  # refuses what cannot be run before anything is locked or written
     security_of(profile)
     if not profile.is_serial:
         refuse_per_process(config.dataset_path, folder.path)
@@ -267,7 +269,7 @@ def _pool(
     if profile.is_serial:
         yield SerialPool(scratch, settings, view.progress)
         return
-    with connected(profile, view.say, view.waits) as client:
+    with connected(profile, view.say, view.waits, view.waits) as client:
         view.say(dashboard_text(client, profile))
         folder.event("cluster", dashboard=client.dashboard_link)
 

@@ -21,7 +21,7 @@ import psutil
 
 from pipeline.lock import holder
 from pipeline.store import RunFolder, plain, read_json, write_json
-from pipeline.submitted.submission import SUBMITTED, Submission, read_submission
+from pipeline.submitted.submission import ASKING, SUBMITTED, Submission, read_submission
 from tasks.errors import LabelgroveError
 from tasks.places import is_remote
 
@@ -143,6 +143,8 @@ def request_stop(folder: RunFolder) -> str:
     """
     held = holder(folder.path)
     submission = read_submission(folder)
+    if submission is not None and submission.state == ASKING and submission.told != held:
+        submission = None  # whoever waited for a worker was killed
     token = submission.token if submission is not None and submission.open else ""
     if not held and not token:
         return ""

@@ -12,7 +12,7 @@ from typing import Any
 from pipeline.commands.looking import find_run
 from pipeline.last_resort import say
 from pipeline.report.table import printable
-from pipeline.state import SILENT, UNDER_WAY, end_of, exit_code_of, last_attempt, last_end, phase_of, what_next
+from pipeline.state import SILENT, UNDER_WAY, look, what_next
 from pipeline.store import RunFolder
 from pipeline.submitted.submission import log_of, read_submission
 from tasks.places import is_remote
@@ -31,14 +31,13 @@ def logs(run: Path, *, runs: Path | None = None, last: int = 50, follow: bool = 
     seen = Followed(folder)
     seen.show(last)
     while follow:
-        phase = phase_of(folder)  # before the last look: what was written until then is shown
+        now = look(folder)  # before the last lines: what was written until then is shown
         seen.show()
-        if phase not in UNDER_WAY:
-            end = end_of(last_attempt(folder.events())) or {}
-            say(f"{folder.path}: {phase if phase in SILENT else last_end(folder) or phase}")
-            if told := what_next(phase, end.get("why")):
+        if now.phase not in UNDER_WAY:
+            say(f"{folder.path}: {now.phase if now.phase in SILENT else now.last_end or now.phase}")
+            if told := what_next(now.phase, now.why):
                 say(told)
-            return exit_code_of(folder, phase)
+            return now.exit_code
         time.sleep(FAR_POLL_SECONDS if is_remote(folder.path) else POLL_SECONDS)
     return 0
 

@@ -27,7 +27,7 @@ from pipeline.resources import free_bytes
 from pipeline.stages.publish import environment
 from pipeline.state import state_of, what_next
 from pipeline.store import MANIFEST, RunFolder, RunFormat, read_json, read_manifest
-from pipeline.submitted.submission import read_submission
+from pipeline.submitted.submission import ASKING, read_submission
 from tasks.errors import UsageError
 
 
@@ -162,11 +162,13 @@ def _status_text(state: dict[str, Any], notes: Sequence[str]) -> str:
 def _submission_text(found: Mapping[str, Any]) -> str:
     """Who has submitted it where, and which worker drives it."""
     text = f"submitted by {found['by']} to {found['scheduler']}"
+    ended = "" if found["code"] is None else f"; ended with exit code {found['code']}"
+    if found["state"] == ASKING:
+        return f"being {text}, which has no worker yet"
     if not found["attempt"]:
-        return f"{text}, no worker has taken it yet"
+        return f"{text}, no worker has taken it{ended or ' yet'}"
     again = f", the {found['attempt']}. time" if found["attempt"] > 1 else ""
-    text += f", driven beside worker {found['worker']} on {found['host']}{again}"
-    return f"{text}; ended with exit code {found['code']}" if found["code"] is not None else text
+    return f"{text}, driven beside worker {found['worker']} on {found['host']}{again}{ended}"
 
 
 def _solving_text(pair: dict[str, Any]) -> str:

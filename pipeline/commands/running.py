@@ -28,7 +28,7 @@ from pipeline.stage import Facts
 from pipeline.stop_request import Stop
 from pipeline.store import MANIFEST
 from pipeline.systems import stages_of
-from pipeline.watching.performance import mark_again, reports
+from pipeline.watching.performance import KEPT, MOST_BYTES, mark_again, reports
 from tasks.errors import LabelgroveError, ResourceError, UsageError
 from tasks.places import is_remote
 
@@ -216,7 +216,8 @@ def plan_text(made: Plan, memory: MemoryPlan, foreign: bool) -> str:
     lines = [f"run folder  {made.folder.path}", f"dataset     {made.dataset.path}", ""]
     for step in made.steps:
         action = "run  " if step.runs else "reuse"
-        need = f"about {step.estimate.tasks} tasks, {human_bytes(step.estimate.task_bytes)} each"
+        tasks, each = step.estimate.tasks, human_bytes(step.estimate.task_bytes)
+        need = f"about {tasks} task{'s' if tasks > 1 else ''}, {each} each" if tasks else f"in this process, {each}"
         lines.append(f"  {action}  {step.name:<{wide}}  {step.reason}{f'  [{need}]' if step.runs else ''}")
     lines += [f"  left out  {name}" for name in made.asked.left_out]
     notes = [*learner_notes(made.config.run.train, made.dataset), *needed_note(made.asked.needed)]
@@ -227,12 +228,14 @@ def plan_text(made: Plan, memory: MemoryPlan, foreign: bool) -> str:
         return "\n".join([*lines, "", "everything is finished: nothing to run"]) + "\n"
     begun = made.begun_bytes
     there = f", of which {human_bytes(begun)} are there already" if begun else ""
+    dask = foreign or memory.workers
+    beside = f", and {KEPT} reports of Dask of at most {human_bytes(MOST_BYTES)} each" if dask else ""
     lines += [
         "",
         f"peak memory per worker  at most {human_bytes(memory.peak)}{limit}: process {human_bytes(IDLE_WORKER_BYTES)}, "
         f"cached rows {human_bytes(memory.cache)}, {memory.threads} x task {human_bytes(memory.task)}",
         *([f"memory of this process  at most {human_bytes(made.driver_bytes)}"] if made.driver_bytes else []),
-        f"disk  at most {human_bytes(made.disk_bytes)}{there}, {_room_text(made.folder.path)}",
+        f"disk  at most {human_bytes(made.disk_bytes)}{there}{beside}, {_room_text(made.folder.path)}",
     ]
     return "\n".join(lines) + "\n"
 

@@ -10,18 +10,18 @@ from dataclasses import asdict
 from pathlib import Path
 
 from pipeline.choice import EVERYTHING, Choice
-from pipeline.commands.looking import find_run
+from pipeline.commands.looking import RunMissing, find_run
 from pipeline.commands.running import load
 from pipeline.config import LoadedConfig, TaxonomyLearner
 from pipeline.connection.profile import Profile
 from pipeline.errors import RunLocked
 from pipeline.last_resort import say
-from pipeline.lock import holder
-from pipeline.plan import run_folder_of
-from pipeline.state import LOST, UNDER_WAY, last_end, phase_of
+from pipeline.lock import holder_first, refuse_held
+from pipeline.plan import run_folder_of, run_path
+from pipeline.state import LOST, UNDER_WAY, look, phase_of
 from pipeline.stop_request import forget_request, request_stop, who_asks
 from pipeline.store import RunFolder
-from pipeline.submitted.submission import Order, new_token
+from pipeline.submitted.submission import Order, Submission, new_token, read_submission
 from tasks.errors import UsageError
 
 CANCEL_SECONDS = 120.0  # a run ends when what its workers have in hand has ended
@@ -45,15 +45,16 @@ def submit(
     Raises what `run` raises before it begins, PathNotShared, ClusterLost; RunLocked when it is submitted already.
     """
     from pipeline.connection.cluster import connected
+    from pipeline.submitted.awaiting import Awaiting
     from pipeline.submitted.handing_over import hand_over
 
     if profile.is_serial or profile.local_workers:
         hint = "--scheduler tls://HOST:PORT or a scheduler file; without a cluster `labelgrove run` is what you want"
         raise UsageError("there is no cluster to submit to", f"--scheduler {profile.scheduler}", hint)
     loaded = load(config, overrides)
-    folder = run_folder_of(loaded, runs, choice)
-    if who := holder(folder.path):
-        raise RunLocked(who, str(folder.path), "`labelgrove status` tells where it is, `labelgrove cancel` stops it")
+    with holder_first(run_path(loaded.run.name, loaded.folder, runs)):
+        folder = run_folder_of(loaded, runs, choice)
+    refuse_held(folder.path)
     order = Order(
         token=new_token(),
         by=who_asks(),
@@ -67,8 +68,8 @@ def submit(
         force=force,
         profile=asdict(profile),
     )
-    with connected(profile, say) as client:
-        handed = hand_over(client, order, folder, files_of(loaded), profile.timeouts, where)
+    with Awaiting(folder, order, profile.scheduler) as wait, connected(profile, say, wait.begin) as client:
+        handed = hand_over(client, order, folder, files_of(loaded), profile.timeouts, where, wait.over)
     _say_handed(folder, handed.state, handed.host)
     return folder
 
@@ -100,21 +101,36 @@ def cancel(run: Path, *, runs: Path | None = None, seconds: float = CANCEL_SECON
 
     Raises RunMissing, RunLocked when it has not ended within `seconds`: it is asked to, and will.
     """
-    folder = find_run(run, runs).folder
+    try:
+        folder = find_run(run, runs).folder
+    except RunMissing as missing:
+        if not run.is_file():
+            raise
+        say(f"nothing runs: {missing.what}")
+        return ""
     asked = request_stop(folder)
     if not asked:
         say(f"nothing runs in {folder.path}: {phase_of(folder)}")
         return ""
     say(f"asked to stop: {asked}")
+    waiting = look(folder).submission
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        phase = phase_of(folder)
-        if phase not in UNDER_WAY:
-            if phase != LOST:  # a worker may still come and take that up: the request stands
+        seen = look(folder)
+        if seen.phase not in UNDER_WAY:
+            if seen.phase != LOST:  # a worker may still come and take that up: the request stands
                 forget_request(folder)
-            ended = last_end(folder) or phase
+            ended = _how_ended(folder, waiting) or seen.last_end or seen.phase
             sys.stdout.write(f"{folder.path}: {ended}\n")
             return ended
         time.sleep(CANCEL_POLL_SECONDS)
     hint = "it stops when its workers have ended what they have in hand; `labelgrove status` tells"
     raise RunLocked(f"it was asked to stop, and has not within {seconds:.0f} s", str(folder.path), hint)
+
+
+def _how_ended(folder: RunFolder, waiting: Submission | None) -> str:
+    """In words, of a submission that has ended before a worker had taken it; "" of all others."""
+    now = read_submission(folder)
+    if waiting is None or now is None or now.token != waiting.token or now.attempt or now.open:
+        return ""
+    return f"interrupted ({now.told})"

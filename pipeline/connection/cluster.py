@@ -348,12 +348,16 @@ def dask_timeouts(timeouts: Timeouts) -> dict[str, str]:
 
 @contextmanager
 def connected(
-    profile: Profile, say: Callable[[str], object] = str, waits: Callable[[str], object] | None = None
+    profile: Profile,
+    say: Callable[[str], object] = str,
+    waits: Callable[[str], object] | None = None,
+    reaches: Callable[[str], object] | None = None,
 ) -> Iterator[Any]:
     """A `distributed.Client` of a cluster started for this run, or of the one that the profile names.
 
-    say    hears of workers of somebody else's cluster that are no reason to stop: refused ones, other processors
-    waits  hears once that no worker is there yet; default: `say`
+    say      hears of workers of somebody else's cluster that are no reason to stop: refused ones, other processors
+    waits    hears once that no worker is there yet; default: `say`
+    reaches  hears of a scheduler that takes its time to answer; default: `say`
 
     Raises ClusterLost when nobody answers, ClusterMismatch when its packages differ from ours, and what `security_of`
     raises.
@@ -366,7 +370,7 @@ def connected(
             with own_workers(profile) as cluster, closing_well(Client(cluster), profile) as client:
                 yield client
             return
-        with closing_well(reach(profile), profile) as client:
+        with closing_well(reach(profile, reaches or say), profile) as client:
             _wait_for_workers(client, profile, waits or say)
             _agree(client, profile, say)
             yield client

@@ -14,10 +14,31 @@ from typing import Any
 
 from pipeline.connection.addresses import DASHBOARD
 from pipeline.connection.profile import Profile, ProfileError, shown
+from pipeline.connection.reaching import causes
 from pipeline.errors import ClusterLost
+from tasks.errors import is_starved
 from tasks.files import NO_ROOM, disk_room
 
 START_TRIES = 6
+MORE_ROOM = "fewer workers (--scheduler local:1) or more memory"
+# Of Dask's settings as they are when workers of our own start: those that `connected` makes, and how a dashboard is
+# reached. What else a user has set is meant for another cluster, and may break ours.
+KEPT = (
+    "distributed.admin.large-graph-warning-threshold",
+    "distributed.comm.timeouts.connect",
+    "distributed.dashboard",
+    "distributed.deploy.lost-worker-timeout",
+    "distributed.nanny.pre-spawn-environ",
+    "distributed.scheduler.allowed-failures",
+    "distributed.scheduler.dashboard.tasks.task-stream-length",
+    "distributed.scheduler.no-workers-timeout",
+    "distributed.scheduler.preload",
+    "distributed.scheduler.worker-ttl",
+    "distributed.worker.memory.pause",
+    "distributed.worker.memory.spill",
+    "distributed.worker.memory.target",
+    "distributed.worker.preload",
+)
 
 
 @contextmanager
@@ -38,17 +59,35 @@ def own_workers(profile: Profile) -> Iterator[Any]:
     """A cluster of our own, of which no process is left at the end: Python would wait for one that is frozen."""
     before = set(multiprocessing.active_children())
     try:
-        with closing_well(_local(profile), profile) as cluster:
+        with plain_dask(), closing_well(_local(profile), profile) as cluster:
             yield cluster
     finally:
         end_workers(before)
 
 
-def _refuse_full_disk(error: BaseException | None) -> None:
-    """Workers have folders of their own, where Dask's `temporary-directory` is. Raises DiskFull."""
+@contextmanager
+def plain_dask() -> Iterator[None]:
+    """Dask's own defaults and what is KEPT, here and in what is started here: our workers speak plain TCP on 127.0.0.1,
+    whatever the environment or a file in ~/.config/dask says of TLS, preloads and the like for other clusters."""
+    import dask
+    import distributed  # noqa: F401  its defaults come with it
+
+    defaults = dask.config.merge(*dask.config.defaults)["distributed"]
+    kept = {name: dask.config.get(name) for name in KEPT}
+    with dask.config.set({"distributed": defaults, **kept}):
+        yield
+
+
+def _scratch() -> Path:
+    """Where workers have folders of their own."""
     import dask
 
-    place = Path(dask.config.get("temporary-directory") or tempfile.gettempdir(), "dask-scratch-space")
+    return Path(dask.config.get("temporary-directory") or tempfile.gettempdir(), "dask-scratch-space")
+
+
+def _refuse_full_disk(error: BaseException | None) -> None:
+    """Raises DiskFull when there is no room for the workers' own folders."""
+    place = _scratch()
     while error is not None:
         if isinstance(error, OSError):
             with disk_room(error.filename or str(place), 0):
@@ -87,9 +126,23 @@ def _local(profile: Profile) -> Any:
             end_workers(before)
             _refuse_full_disk(error)
             if attempt == START_TRIES:
-                hint = "fewer workers (--scheduler local:1) or more memory, then type the same command again"
-                raise ClusterLost(f"the workers do not start: {error}", "local cluster", hint) from error
+                why, hint = told_of_start(error)
+                hint = f"{hint}, then type the same command again"
+                raise ClusterLost(f"the workers do not start: {why}", "local cluster", hint) from error
     raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def told_of_start(error: BaseException) -> tuple[str, str]:
+    """Why workers of our own did not start, by the innermost cause that has words, and what to do."""
+    found = list(causes(error))
+    cause = next((one for one in reversed(found) if str(one)), error)
+    said = str(cause).strip().partition("\n")[0]
+    if isinstance(cause, OSError) and cause.filename and Path(cause.filename).is_relative_to(_scratch().parent):
+        return said, f"give workers a folder that they may write: Dask's `temporary-directory` is {_scratch().parent}"
+    # Dask's own words tell that a worker ended, or said nothing: whoever starts processes knows no more.
+    if isinstance(cause, RuntimeError | TimeoutError | AssertionError) or any(map(is_starved, found)):
+        return said or type(cause).__name__, MORE_ROOM
+    return f"{type(cause).__name__}: {said}", "mend what is named (LABELGROVE_DEBUG=1 shows where it comes from)"
 
 
 def free_dashboard(address: str) -> str:

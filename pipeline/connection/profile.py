@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import re
@@ -23,6 +24,15 @@ TLS = ("tls_ca", "tls_cert", "tls_key")
 MOST_WORKERS = MOST_THREADS = 1024  # of one machine; beyond, it is a slip of the pen
 MOST_BYTES = 1 << 60
 SHOWN = 80  # characters of a value that an error repeats
+TYPES: dict[type, str] = {  # as TOML has them
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number with a fraction",
+    str: 'a text, in quotes ("...")',
+    list: "a list",
+    dict: "a table",
+    Timeouts: "a table of seconds, [timeouts]",
+}
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 
 
@@ -151,17 +161,27 @@ def load_profile(file: str | None, **given: Any) -> Profile:
             values = tomllib.loads(Path(file).read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as error:  # ValueError: no TOML, or no text
             raise ProfileError(f"the profile cannot be read: {shown(str(error))}", shown(file)) from None
-        known = {found.name: type(getattr(profile, found.name)) for found in fields(Profile)}
         if isinstance(values.get("timeouts"), dict):
             values["timeouts"] = timeouts_of(values["timeouts"], file)
-        for key, value in values.items():
-            if key not in known or type(value) is not known[key]:  # to Python, true is a whole number
-                raise ProfileError(f"{key} is not a setting, or not of its type", file, f"settings: {', '.join(known)}")
+        _check_settings(profile, values, file)
         beside = {key: str(Path(file).parent / values[key]) for key in TLS if values.get(key)}
         profile = replace(profile, **values | beside)
     profile = replace(profile, **{key: value for key, value in given.items() if value is not None})
     check_profile(profile)
     return profile
+
+
+def _check_settings(profile: Profile, values: Mapping[str, Any], file: str) -> None:
+    """Raises ProfileError for a setting that is none, or of another type than the profile's."""
+    known = {found.name: type(getattr(profile, found.name)) for found in fields(Profile)}
+    for key, value in values.items():
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+            meant = f"do you mean {near[0]}? " if near else ""
+            raise ProfileError(f"{shown(key)} is no setting", file, f"{meant}settings: {', '.join(known)}")
+        if type(value) is not known[key]:  # to Python, true is a whole number
+            what = f"{key} = {shown(repr(value))} is {TYPES.get(type(value), 'something else')}"
+            raise ProfileError(what, file, f"{key} is {TYPES[known[key]]}")
 
 
 def timeouts_of(given: Mapping[str, Any], where: str) -> Timeouts:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
+import threading
+import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pipeline.connection.addresses import host_and_port
@@ -19,7 +21,7 @@ from pipeline.connection.tls import security_of
 from pipeline.errors import ClusterLost
 from tasks.errors import LabelgroveError
 
-RESUME = "start the cluster again and type the same `labelgrove run`: finished work is kept"
+RESUME = "start the cluster again and type the same command: finished work is kept"
 SAME_AUTHORITY = (
     "scheduler, workers and you need valid certificates of one authority: `labelgrove certificates FOLDER` makes them, "
     "--profile names yours"
@@ -28,15 +30,33 @@ OWN_ADDRESS = "name the address that `dask scheduler` prints, then type the same
 OR_FROZEN = f"restart the scheduler, or {OWN_ADDRESS}"
 ASK_SECONDS = 1.0  # for each of three looks at what answers
 DROP_SECONDS = 5.0
+NAME_TRIES, NAME_PAUSE = 3, 1.0  # a moment of trouble with DNS is not the end; a name that is none stays one
+SLOW_SECONDS = 2.0  # connecting that takes longer is told
 FRAME_BYTES = 1 << 20  # a Dask scheduler begins with the size of its greeting, which is a few hundred
 
 
-def reach(profile: Profile) -> Any:
-    """A client. Raises ProfileError, ClusterLost when no scheduler answers within `connect`, and why."""
+def reach(profile: Profile, tell: Callable[[str], object] = str) -> Any:
+    """A client; `tell` hears where it connects to, from a thread, when that takes more than a moment.
+
+    Raises ProfileError, ClusterLost when no scheduler answers within `connect`, and why.
+    """
+    seconds = profile.timeouts.connect
+    waiting = threading.Timer(SLOW_SECONDS, tell, [f"connecting to {profile.scheduler}, {seconds:g} s at most"])
+    waiting.daemon = True
+    waiting.start()
+    try:
+        return _client(profile, profile.address, seconds)
+    finally:
+        waiting.cancel()
+
+
+def _client(profile: Profile, address: str, seconds: float) -> Any:
     from distributed import Client
     from distributed.versions import VersionMismatchWarning
 
-    security, address, seconds = security_of(profile), profile.address, profile.timeouts.connect
+    security = security_of(profile)
+    if unknown := _unknown_host(address, seconds):
+        raise ClusterLost(f"no scheduler answers at {profile.scheduler}: {unknown}", profile.scheduler, OWN_ADDRESS)
     kind = _limited(Client)
     client = kind.__new__(kind)  # apart from its making, so that it can be closed when that fails
     try:
@@ -53,6 +73,36 @@ def reach(profile: Profile) -> Any:
         _drop(client)
         raise
     return client
+
+
+def _unknown_host(address: str, seconds: float) -> str:
+    """Why the host of an address is none, "" when its name is known; a few attempts, and no longer than `seconds`."""
+    host, port = host_and_port(address)
+    until, why = time.monotonic() + seconds, ""
+    for attempt in range(NAME_TRIES):
+        if attempt:
+            time.sleep(min(NAME_PAUSE, max(0.0, until - time.monotonic())))
+        why = _looked_up(host, port, until - time.monotonic())
+        if not why or time.monotonic() >= until:
+            break
+    return f"the name of the host, {host}, is not known here ({why})" if why else ""
+
+
+def _looked_up(host: str, port: str, seconds: float) -> str:
+    """What the system says of a name that it does not know, or too late: asked in a thread, since it has no limit."""
+    found = [f"no answer within {max(0.0, seconds):.0f} s"]
+
+    def look() -> None:
+        try:
+            socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+            found.append("")
+        except (OSError, UnicodeError) as error:  # the latter of a name that no host can have
+            found.append(str(getattr(error, "strerror", None) or error))
+
+    asked = threading.Thread(target=look, name="look-up", daemon=True)
+    asked.start()
+    asked.join(max(0.0, seconds))
+    return found[-1]
 
 
 def _limited(base: Any) -> Any:

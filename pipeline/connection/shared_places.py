@@ -36,8 +36,8 @@ def check_shared(ask: AskWorkers, folder: Path, files: Mapping[str, Path]) -> No
         write_whole(probe, probe.name.encode())
         what_of = {str(path): what for what, path in files.items()} | {str(probe): "the run folder"}
         digests = {str(path): bytes_digest(path.read_bytes()) for path in (*files.values(), probe)}
-        _raise_wrong(ask(unseen, digests), what_of, MOUNT)
-        _raise_wrong(ask(unwritten, str(folder)), {str(folder): "the run folder"}, OWNER)
+        _raise_wrong(ask, ask(unseen, digests), what_of, MOUNT)
+        _raise_wrong(ask, ask(unwritten, str(folder)), {str(folder): "the run folder"}, OWNER)
     finally:
         with contextlib.suppress(OSError):
             probe.unlink(missing_ok=True)
@@ -72,14 +72,33 @@ def _why(error: Exception) -> str:
     return str(getattr(error, "strerror", None) or getattr(error, "what", "") or type(error).__name__)
 
 
-def _raise_wrong(answers: Mapping[str, Any], what_of: Mapping[str, str], hint: str) -> None:
-    for worker, wrong in sorted(answers.items()):
+def _raise_wrong(ask: AskWorkers, answers: Mapping[str, Any], what_of: Mapping[str, str], hint: str) -> None:
+    for address, wrong in sorted(answers.items()):
         if isinstance(wrong, OSError):
             continue  # it has gone meanwhile
         if isinstance(wrong, BaseException):
-            raise PathNotShared(f"worker {worker} cannot look: {wrong}", str(worker), "is labelgrove installed there?")
+            worker = _called(ask, address)
+            raise PathNotShared(f"{worker} cannot look: {wrong}", worker, "is labelgrove installed there?")
         for path, why in wrong.items():
-            raise PathNotShared(f"{what_of[path]}, {path}, {why}", f"worker {worker}", hint)
+            raise PathNotShared(f"{what_of[path]}, {path}, {why}", _called(ask, address), hint)
+
+
+def _called(ask: AskWorkers, address: str) -> str:
+    """A worker as its owner knows it: by the name that it was started with, and by its address."""
+    named = ""
+    with contextlib.suppress(OSError, LabelgroveError):  # nobody answers any more
+        named = ask(_namer()).get(address, "")
+    known = isinstance(named, str) and named not in ("", address)
+    return f"worker {named}, {address}" if known else f"worker {address}"
+
+
+def _namer() -> Callable[..., str]:
+    """Travels by value, since it is also asked where our packages are not."""
+
+    def name(dask_worker: Any = None) -> str:
+        return str(getattr(dask_worker, "name", ""))
+
+    return name
 
 
 def _missing_folders(folder: Path) -> list[Path]:

@@ -21,13 +21,15 @@ from pipeline.commands.running import check_dataset_is_there, run_loaded
 from pipeline.config import load_config
 from pipeline.connection.profile import Profile
 from pipeline.connection.timeouts import Timeouts
-from pipeline.errors import RunLocked
+from pipeline.errors import ClusterLost, RunLocked
 from pipeline.interrupts import INTERRUPTED, hear_sigterm
 from pipeline.last_resort import named, report_error, say
 from pipeline.lock import STALE_SECONDS
 from pipeline.stop_request import Stop
+from pipeline.store import RunFolder
 from pipeline.submitted.carried_errors import error_values
-from pipeline.submitted.submission import SCHEDULER_GONE, WORKER_GONE, Order, order_of
+from pipeline.submitted.submission import ENDED, SCHEDULER_GONE, WORKER_GONE, Order, order_of, renew
+from tasks.errors import LabelgroveError
 from tasks.places import at
 
 LOCK_SECONDS = STALE_SECONDS + 60.0  # the lock of a driver that died on another host is waited for so long
@@ -66,6 +68,9 @@ def main() -> None:
         found = named(error)
         tell(error=error_values(found))
         code = report_error(found)
+    if stop.reason == SCHEDULER_GONE:  # the worker ends, too, perhaps before it can record that
+        with contextlib.suppress(OSError, LabelgroveError):
+            renew(RunFolder(at(order.run)), order.token, state=ENDED, code=ClusterLost.exit_code, told=stop.reason)
     tell(ended=code, told=stop.reason)
     sys.stderr.flush()
     sys.exit(code)

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pipeline
+from pipeline.errors import ClusterLost
 from pipeline.interrupts import INTERRUPTED
 from pipeline.stop_request import forget_request
 from pipeline.store import RunFolder
@@ -146,6 +147,8 @@ class Driving:
 
     def _ended(self, code: int, told: str = "") -> Ended:
         told = told or str(self.messages.get("told") or "")
+        if told == SCHEDULER_GONE:  # it was interrupted, but nobody has asked for that
+            code = ClusterLost.exit_code
         self._renew(state=ENDED, code=code, told=told)
         forget_request(self.folder)
         return Ended(self.order.token, code, told, self.messages.get("error"))

@@ -15,7 +15,7 @@ from pipeline.connection.shared_places import check_shared
 from pipeline.connection.timeouts import Timeouts
 from pipeline.errors import ClusterLost, RunLocked
 from pipeline.interrupts import INTERRUPTED
-from pipeline.lock import holder
+from pipeline.lock import holder, stop_hint
 from pipeline.stop_request import forget_request, request_stop
 from pipeline.store import RunFolder
 from pipeline.submitted.carried_errors import error_of
@@ -23,6 +23,7 @@ from pipeline.submitted.driver_task import Ended, drive, state_of_key, topic_of
 from pipeline.submitted.submission import (
     ENDED,
     LOGS,
+    NEVER_TAKEN,
     Order,
     Submission,
     forget_old_logs,
@@ -48,12 +49,19 @@ class HandedOver:
 
 
 def hand_over(
-    client: Any, order: Order, folder: RunFolder, files: Mapping[str, Path], timeouts: Timeouts, where: str = ""
+    client: Any,
+    order: Order,
+    folder: RunFolder,
+    files: Mapping[str, Path],
+    timeouts: Timeouts,
+    where: str = "",
+    over: Callable[[], None] = lambda: None,
 ) -> HandedOver:
     """Give the order to the cluster and wait until the run has begun or ended.
 
     files  what workers must see beside the run folder: what it is -> path
     where  name of the worker beside which the driver should run
+    over   called when all is well, just before the cluster gets it
 
     Raises PathNotShared, RunLocked, ProfileError (no such worker), ClusterLost, and whatever the run is refused for.
     Interrupted, it takes the order back.
@@ -64,9 +72,10 @@ def hand_over(
     workers = _workers_called(client, where)
     check_shared(asked.workers, folder / LOGS, files)
     forget_old_logs(folder)
-    write_submission(folder, Submission(order.token, order.by, str(client.scheduler.address), time.time()))
     future = None
     try:
+        write_submission(folder, Submission(order.token, order.by, str(client.scheduler.address), time.time()))
+        over()
         future = _submit(client, key, order, workers)
         return _until_begun(asked, future, order.token, folder)
     except KeyboardInterrupt:
@@ -137,7 +146,7 @@ def _withdraw(asked: Asked, future: Any, token: str, folder: RunFolder) -> None:
         if future is not None:
             _cancel(asked, future)
         if not taken:
-            renew(folder, token, state=ENDED, code=INTERRUPTED, told="interrupted before a worker had taken it")
+            renew(folder, token, state=ENDED, code=INTERRUPTED, told=NEVER_TAKEN)
             forget_request(folder)
 
 
@@ -170,8 +179,7 @@ def _wait_for_key(asked: Asked, key: str, folder: RunFolder) -> None:
 
 
 def _locked(folder: RunFolder) -> RunLocked:
-    hint = "`labelgrove status` tells where it is, `labelgrove cancel` stops it"
-    return RunLocked("this run is submitted already", str(folder.path), hint)
+    return RunLocked("this run is submitted already", str(folder.path), stop_hint(folder.path))
 
 
 def _workers_called(client: Any, name: str) -> list[str]:

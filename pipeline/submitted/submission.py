@@ -20,8 +20,9 @@ from tasks.errors import LabelgroveError
 from tasks.places import is_remote, write_whole
 
 LOGS, RECORD = "logs", "submission.json"
-SUBMITTED, DRIVING, ENDED = "submitted", "driving", "ended"
+ASKING, SUBMITTED, DRIVING, ENDED = "asking", "submitted", "driving", "ended"
 WORKER_GONE = "its worker has gone"  # why a driver was interrupted whose run goes on beside another
+NEVER_TAKEN = "taken back before a worker had it"
 SCHEDULER_GONE = "its scheduler has gone"  # and one whose run nobody takes up
 HEARTBEAT_SECONDS = 10.0
 STALE_SECONDS = 60.0  # a driver whose record was not renewed for so long is lost, or its worker is
@@ -67,7 +68,10 @@ def order_of(line: bytes) -> tuple[Order, bool]:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """The record. Times are seconds since 1970; `code` is the exit code once it is ended."""
+    """The record. Times are seconds since 1970; `code` is the exit code once it is ended.
+
+    While its state is ASKING it is with whoever submits, who waits for a first worker and holds the run folder's lock.
+    """
 
     token: str
     by: str
@@ -79,7 +83,7 @@ class Submission:
     host: str = ""
     worker: str = ""
     code: int | None = None
-    told: str = ""  # how it ended, in words
+    told: str = ""  # how it ended, in words; of one that is ASKING who waits, as `holder` says it
 
     @property
     def open(self) -> bool:

@@ -20,6 +20,7 @@ from tasks.rows.base import Rows
 from tasks.sums import FieldSums
 from tasks.versions import version_of
 
+Way = tuple[str, str, bool, int | None, float | None]  # of ranking: model, body of rows, encoded, beam, doubt
 MODELS_KEPT = 2  # models held per process, each counted as one byte
 _LOADED = ByteCache(MODELS_KEPT)
 
@@ -74,7 +75,7 @@ def predict_block(
     if len(selected.index) != rows.n_rows:
         rows = rows.take(selected.index)
     with numbered(lambda: selected.row_ids):
-        warm_up(saved, rows, top, encoded, beam)
+        warm_up((model_folder, rows.body, encoded, beam, doubt), saved, rows, top)
         start = time.perf_counter()
         ranking = saved.rank(rows, top, encoded, selected.labels, beam)
         seconds = time.perf_counter() - start
@@ -82,12 +83,17 @@ def predict_block(
     return PredictReport(rows.n_rows, int(ranking.evaluations.sum(dtype=np.int64)), seconds, (digest,))
 
 
-_WARM: set[tuple[str, bool, str, int | None]] = set()
+WARM_ROWS = 512  # one row comes to few of a model's ways, and another's kernels would be compiled on the clock
+_WARM: set[Way] = set()
 
 
-def warm_up(saved: SavedModel, rows: Rows, top: int, encoded: bool, beam: int | None = None) -> None:
-    """Compile the kernels of this kind of model and rows once per process, so that timings hold no compilation."""
-    kind = (saved.model.kind, saved.probabilistic, rows.body, beam)
-    if kind not in _WARM and rows.n_rows:
-        saved.rank(rows.take(np.arange(1)), top, encoded, np.zeros(1, np.int32), beam)
-        _WARM.add(kind)
+def warm_up(way: Way, saved: SavedModel, rows: Rows, top: int) -> None:
+    """Compile, or load, the kernels of a model and a body of rows once per process, so that timings hold none of it.
+
+    The first rows of a block, so that an error in one of them has its number.
+    """
+    if way not in _WARM and rows.n_rows:
+        n = min(rows.n_rows, WARM_ROWS)
+        _, _, encoded, beam, _ = way
+        saved.rank(rows.take(np.arange(n)), top, encoded, np.zeros(n, np.int32), beam)
+        _WARM.add(way)

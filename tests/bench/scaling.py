@@ -10,13 +10,17 @@ each turn the machine is asked what two processes gain on it that share nothing:
 each, or slow down together. Digests of all runs must be equal.
 
 `plan`: a dataset whose metadata and labels are there and whose rows are not (a plan reads no rows), and the plan of
-the same systems over it: steps, tasks, memory of a worker, disk.
+the same systems over it: steps, tasks, memory of a worker, disk, and the processor hours that follow from the rates of
+deploy/SCALING.md.
+
+Figures are written to FOLDER, too, unless LABELGROVE_BENCH names another place.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -35,7 +39,7 @@ from pipeline.plan import human_bytes, make_plan, memory_plan
 from tasks import io
 from tests.bench.large_matrix import labelgrove, write_rows
 from tests.bench.many_classes import planted
-from tests.bench.record import record
+from tests.bench.record import FOLDER, record
 from tests.stores import store_columns
 
 CODES = """\
@@ -189,7 +193,8 @@ def print_calls(best: dict[int, dict[str, dict[str, float]]], steps: dict[int, d
 
 def hollow(folder: Path, n_rows: int, n_classes: int, n_features: int, block_rows: int) -> Path:
     """A dataset with all its metadata, labels and splits, and none of its rows: enough for a plan, no run starts."""
-    place = str(folder / "hollow.zarr")
+    place = str(folder / f"hollow-{n_rows}-{n_classes}-{n_features}.zarr")
+    shutil.rmtree(place, ignore_errors=True)
     io.ensure_group(place)
     io.create_dense(f"{place}/{io.FEATURES}", n_rows, n_features, block_rows, "float16")
     y = (np.arange(n_rows) % n_classes).astype(np.int32)
@@ -217,10 +222,48 @@ def hollow(folder: Path, n_rows: int, n_classes: int, n_features: int, block_row
     return Path(place)
 
 
+# Of one processor, a second; deploy/SCALING.md says how they were measured.
+ENCODED = 20e6  # numbers, that is rows x features
+MULTIPLIED = 22e9  # multiply-adds of SGD, with 2,000 classes and more
+LOOKED_UP = 16e6 * 64  # of prediction on codes: one for each class and subquantizer
+SMALL_NODES = 5  # times as slow is SGD in a tree of small nodes
+ROUNDS = 10  # of one-vs-rest
+TREE_PRODUCTS = 40  # dot products of a training row in a tree of two depths, times the root of the number of classes
+
+
+def subquantizers_of(n_features: int) -> int:
+    """Bytes of a code."""
+    return max(8, n_features // 16)
+
+
+def hours(n_rows: int, n_classes: int, n_features: int) -> dict[str, tuple[float, float]]:
+    """Step -> processor hours, least and most; nine rows of ten learn, the others are predicted."""
+    learn, test = 0.9 * n_rows, 0.1 * n_rows
+    sgd = ROUNDS * learn * n_classes * 2 * n_features / MULTIPLIED
+    tree = TREE_PRODUCTS * n_classes**0.5 * learn * n_features / MULTIPLIED
+    seconds = {
+        "encode_pq": (n_rows * n_features / ENCODED,) * 2,
+        "train_ovr": (sgd, sgd),
+        "train_ovr-pq": (sgd, sgd),
+        "train_tree-pq": (tree, SMALL_NODES * tree),
+        "predict_ovr": (0.0, test * n_classes * n_features / MULTIPLIED),
+        "predict_ovr-pq": (test * n_classes * subquantizers_of(n_features) / LOOKED_UP,) * 2,
+    }
+    return {step: (least / 3600, most / 3600) for step, (least, most) in seconds.items()}
+
+
+def hours_text(least: float, most: float) -> str:
+    """Of processor hours."""
+    if not least:
+        return f"{most:.2g} h at most"
+    return f"{least:.2g} h" if least == most else f"{least:.2g} to {most:.2g} h"
+
+
 def plan(folder: Path, n_rows: int, n_classes: int, n_features: int) -> dict[str, Any]:
-    """What a plan of the same systems says: tasks, memory, disk."""
+    """What a plan of the same systems says: tasks, memory, disk; and processor hours."""
     dataset = hollow(folder, n_rows, n_classes, n_features, block_rows=8192)
-    config = write_config(folder, "hollow", dataset, max(8, n_features // 16), "pq", CODES + MODELS)
+    config = write_config(folder, "hollow", dataset, subquantizers_of(n_features), "pq", CODES + MODELS)
+    took = hours(n_rows, n_classes, n_features)
     made_plan = make_plan(load_config(config))
     memory = memory_plan(made_plan, Profile("local:2", memory_per_worker="8 GiB"))
     found: dict[str, Any] = {"worker_peak_bytes": memory.peak, "disk_bytes": made_plan.disk_bytes, "steps": {}}
@@ -229,6 +272,9 @@ def plan(folder: Path, n_rows: int, n_classes: int, n_features: int) -> dict[str
         one = step.estimate
         found["steps"][step.name] = {"tasks": one.tasks, "task_bytes": one.task_bytes, "disk_bytes": one.disk_bytes}
         need = f"{human_bytes(one.task_bytes)} each, disk {human_bytes(one.disk_bytes)}"
+        if step.name in took:
+            found["steps"][step.name]["processor_hours"] = took[step.name]
+            need += f", {hours_text(*took[step.name])} of a processor"
         print(f"  {step.name:20} {one.tasks:>7,} tasks, {need}")
     print(f"  a worker comes to {human_bytes(memory.peak)} at most, disk {human_bytes(made_plan.disk_bytes)}")
     return found
@@ -246,6 +292,7 @@ def main() -> None:
     asked = parser.parse_args()
     asked.folder.mkdir(parents=True, exist_ok=True)
     folder, there = asked.folder.absolute(), asked.what == "workers"
+    os.environ.setdefault(FOLDER, str(folder))
     rows, classes, features = (60_000, 200, 512) if there else (9_000_000, 10_000, 1024)
     sizes = (asked.rows or rows, asked.classes or classes, asked.features or features)
     if there:

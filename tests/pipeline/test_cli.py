@@ -172,7 +172,15 @@ def test_a_run_folder_of_other_data_is_refused_with_a_diff(tmp_path: Path) -> No
     config.write_text('name = "t"\n[data]\npath = "d.zarr"\n[[train]]\nname = "ovr"\nkind = "ovr"\nrounds = 1\n')
     succeeds("ingest", source, tmp_path / "d.zarr", "--labels", labels)
     succeeds("run", config, "--scheduler", "serial")
-    assert_refused(tmp_path, 7, "OtherRun", "seed: 0 in the folder, 1 now", by=("run", config, "-s", "seed=1"))
+    seed = ("run", config, "-s", "seed=1")
+    assert_refused(tmp_path, 7, "OtherRun", "was made with another seed:\n  seed: 0 in the folder, 1 now", by=seed)
+    run = tmp_path / "runs" / "t"
+    with locked(run):  # who runs there comes first, and nobody is told to remove the folder under it
+        for command in (seed, ("submit", *seed[1:], "--scheduler", "tcp://127.0.0.1:1", "--insecure")):
+            held = labelgrove(*command)
+            assert (held.code, f"`labelgrove cancel {run}` stops it" in held.err) == (8, True)
+        planned = labelgrove("plan", *seed[1:])
+        assert (planned.code, "is running in this folder" in planned.err, "remove" in planned.err) == (7, True, False)
     succeeds("ingest", source, tmp_path / "d.zarr", "--labels", labels, "--block-rows", "7", "--force")
     assert_refused(tmp_path, 7, "OtherRun", "block_rows: 256 in the folder, 7 now", by=("run", config))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import pkgutil
 import re
@@ -26,6 +27,7 @@ from pipeline.config import (
     RunConfig,
     Section,
 )
+from pipeline.connection.cluster import DASK_CONFIG
 from pipeline.connection.profile import Profile
 from pipeline.ingest.class_table import read_classes
 from pipeline.ingest.taxonomy_file import read_taxonomy
@@ -52,6 +54,24 @@ def commands(text: str) -> list[list[str]]:
 def tables() -> list[list[str]]:
     """Cells of every line of a table."""
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in README.splitlines() if line[:1] == "|"]
+
+
+def test_workers_started_by_hand_have_the_settings_of_a_run(tmp_path: Path) -> None:
+    """Dask's own would pause them for good; README names the file, and the variables that do without it."""
+    (recipe,) = (text for text in blocks("sh") if "dask worker " in text)
+    exports = "\n".join(line for line in recipe.splitlines() if line.startswith("export "))
+    apart = "\n".join(
+        f"export {found}" for found in re.findall(r"`(DASK_DISTRIBUTED__WORKER__MEMORY__\w+=[\w.]+)`", README)
+    )
+    code = "import dask, distributed, json; print(json.dumps(dask.config.get('distributed.worker.memory')))"
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("DASK_")}
+    for lines in (exports, apart):
+        script = f"cd {shlex.quote(str(ROOT))}\n{lines}\nexec {shlex.quote(sys.executable)} -c {shlex.quote(code)}"
+        env = {**clean, "HOME": str(tmp_path)}
+        done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=60, env=env, check=True)
+        found = json.loads(done.stdout)
+        ours = {name: DASK_CONFIG[f"distributed.worker.memory.{name}"] for name in ("pause", "target", "spill")}
+        assert {name: found[name] for name in ours} == ours
 
 
 def test_the_config_is_twenty_lines_and_whole() -> None:

@@ -133,6 +133,34 @@ def test_a_value_that_is_out_of_range_is_refused_with_what_is_allowed(tmp_path: 
 
 
 @pytest.mark.parametrize(
+    ("line", "what", "hint"),
+    [
+        ('memory = "1 GiB"', "memory is no setting", "do you mean memory_per_worker?"),
+        ("zzz = 1", "zzz is no setting", "settings: scheduler, threads, memory_per_worker"),
+        (f"{'a' * 500} = 1", "is no setting", "settings: scheduler"),
+        ("threads = true", "threads = True is true or false", "threads is a whole number"),
+        ("threads = 1.0", "threads = 1.0 is a number with a fraction", "threads is a whole number"),
+        ("memory_per_worker = 2", "memory_per_worker = 2 is a whole number", "memory_per_worker is a text"),
+        ("scheduler = []", "scheduler = [] is a list", "scheduler is a text"),
+        ("timeouts = 3", "timeouts = 3 is a whole number", "timeouts is a table of seconds"),
+        ('insecure = "yes"', "insecure = 'yes' is a text", "insecure is true or false"),
+        ("cache = 1979-05-27", "is something else", "cache is a text"),
+    ],
+)
+def test_a_setting_that_is_none_is_told_apart_from_one_of_another_type(
+    tmp_path: Path, line: str, what: str, hint: str
+) -> None:
+    path = tmp_path / "p.toml"
+    path.write_text(f"{line}\n")
+    with pytest.raises(ProfileError) as caught:
+        load_profile(str(path))
+    assert what in caught.value.what
+    assert hint in caught.value.hint
+    assert "or not" not in caught.value.what
+    assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize(
     "content", [b"\xff\xfe", b"a = " + b"[" * 100_000, b"threads"], ids=["bytes", "deep", "no toml"]
 )
 def test_a_profile_that_cannot_be_read_is_named(tmp_path: Path, content: bytes) -> None:

@@ -129,6 +129,75 @@ def test_nobody_there_is_told_with_the_reason() -> None:
     assert "nobody listens there (Connection refused)" in lost(Profile(address, timeouts=SHORT)).what
 
 
+def failing(errors: list[OSError | None], asked: list[str]) -> Callable[..., Any]:
+    """A system's look-up of names that has these answers by turns, then the last for good."""
+
+    def getaddrinfo(host: str, *_: object, **__: object) -> list[object]:
+        asked.append(host)
+        error = errors[min(len(asked), len(errors)) - 1]
+        if error is not None:
+            raise error
+        return []
+
+    return getaddrinfo
+
+
+NONE = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+BUSY = socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+
+
+def test_a_host_that_is_not_known_is_told_in_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not after all of `connect`, with which a scheduler that starts is waited for."""
+    asked: list[str] = []
+    monkeypatch.setattr(reaching, "NAME_PAUSE", 0.01)
+    monkeypatch.setattr(socket, "getaddrinfo", failing([NONE], asked))
+    error = lost(Profile("tcp://nosuch.example:8786", insecure=True, timeouts=Timeouts(connect=600)))
+    assert "the name of the host, nosuch.example, is not known here (Name or service not known)" in error.what
+    assert (error.hint, "start the cluster again" in error.hint) == (reaching.OWN_ADDRESS, False)
+    assert asked == ["nosuch.example"] * reaching.NAME_TRIES
+
+
+def test_a_moment_of_trouble_with_names_is_not_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(reaching, "NAME_PAUSE", 0.01)
+    monkeypatch.setattr(socket, "getaddrinfo", failing([BUSY, None], asked))
+    assert reaching._unknown_host("tls://scheduler.example:8786", 5) == ""
+    assert len(asked) == 2
+
+
+def test_a_system_that_does_not_tell_a_name_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    over = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: over.wait(30))
+    began = time.monotonic()
+    assert "no answer within" in reaching._unknown_host("tls://scheduler.example:8786", 0.2)
+    over.set()
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("name", ["nosuch..example", "x" * 70, "\u2603" * 70])
+def test_a_name_that_no_host_can_have_is_none(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(reaching, "NAME_PAUSE", 0.01)
+    assert "is not known here" in reaching._unknown_host(f"tls://{name}:8786", 5)
+
+
+def test_who_connects_for_long_says_where_and_who_does_not_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    with scheduler("tcp") as address:
+        reaching._drop(reach(Profile(address), said.append))
+        assert said == []
+    monkeypatch.setattr(reaching, "SLOW_SECONDS", 0.05)
+    with listening(None) as port, pytest.raises(ClusterLost):
+        reach(Profile(f"tcp://127.0.0.1:{port}", timeouts=SHORT), said.append)
+    assert said == [f"connecting to tcp://127.0.0.1:{port}, 0.5 s at most"]
+
+
+def test_no_hint_names_another_command_than_was_typed() -> None:
+    """Whoever submits, follows or cancels connects as whoever runs."""
+    hints = [value for name, value in vars(reaching).items() if name.isupper() and isinstance(value, str)]
+    assert len(hints) > 3
+    assert [hint for hint in hints if "`labelgrove run`" in hint] == []
+
+
 def test_an_error_without_words_is_told_by_its_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reaching, "what_answers", lambda *_: ("", ""))
     assert told_of(ConnectionResetError(), "tcp://127.0.0.1:1", 3)[0] == "ConnectionResetError"

@@ -21,7 +21,7 @@ from pipeline.commands import cancel
 from pipeline.errors import RunLocked
 from pipeline.interrupts import interrupt
 from pipeline.lock import locked
-from pipeline.state import last_end
+from pipeline.state import look
 from pipeline.stop_request import STOP, Stop, read_request, request_stop, stoppable
 from pipeline.store import RunFolder, write_json
 from pipeline.submitted.submission import SUBMITTED, Submission, write_submission
@@ -180,6 +180,10 @@ def test_cancel_where_nothing_runs_says_so(tmp_path: Path) -> None:
     assert not (run / STOP).exists()
     nowhere = labelgrove("cancel", tmp_path / "nowhere")
     assert (nowhere.code, "RunMissing" in nowhere.err) == (2, True)
+    config = tmp_path / "c.toml"
+    config.write_text('name = "t"')
+    never = labelgrove("cancel", config)
+    assert (never.code, f"nothing runs: {config} has not been run yet" in never.err) == (0, True)
 
 
 def test_cancel_of_what_does_not_hear_is_an_error_in_time(tmp_path: Path) -> None:
@@ -216,5 +220,5 @@ def test_cancel_waits_for_the_end_and_tells_it(tmp_path: Path, capsys: pytest.Ca
             process.kill()
     assert told.startswith("interrupted (cancelled by ")
     assert told in capsys.readouterr().out
-    assert last_end(RunFolder(run)) == told
+    assert look(RunFolder(run)).last_end == told
     assert json.loads(labelgrove("status", run, "--json").out)["why"].startswith("cancelled by ")

@@ -15,8 +15,9 @@ import pytest
 from pipeline import lock
 from pipeline.connection.profile import Profile, ProfileError, load_profile, parse_bytes
 from pipeline.errors import RunLocked
-from pipeline.lock import holder, locked
+from pipeline.lock import holder, locked, refuse_held
 from pipeline.store import DONE, Done, RunFolder, RunFormat, read_json, read_sealed, write_json, write_sealed
+from pipeline.submitted.handing_over import _locked
 
 
 @pytest.fixture
@@ -111,6 +112,10 @@ def test_two_runs_in_one_folder_the_second_is_refused(tmp_path: Path) -> None:
         with pytest.raises(RunLocked) as caught, locked(tmp_path):
             pass
         assert caught.value.exit_code == 8
+        with pytest.raises(RunLocked) as refused:
+            refuse_held(tmp_path)
+        for error in (caught.value, refused.value, _locked(RunFolder(tmp_path))):
+            assert f"`labelgrove cancel {tmp_path}` stops it" in error.hint
     assert holder(tmp_path) == ""
     with locked(tmp_path) as message:
         assert message == ""

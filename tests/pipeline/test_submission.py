@@ -24,7 +24,7 @@ from pipeline.connection.shared_places import PathNotShared
 from pipeline.errors import ClusterLost, RunLocked
 from pipeline.lock import locked
 from pipeline.resources import DiskTooSmall
-from pipeline.state import KILLED, LOST, NOT_BEGUN, UNDER_WAY, WAITING, phase_of
+from pipeline.state import KILLED, LOST, NOT_BEGUN, STARTING, UNDER_WAY, WAITING, look, phase_of
 from pipeline.stop_request import Stop, request_stop
 from pipeline.store import RunFolder, write_json
 from pipeline.submitted import driver
@@ -32,6 +32,7 @@ from pipeline.submitted.carried_errors import error_of, error_values
 from pipeline.submitted.driver import listens
 from pipeline.submitted.driver_task import connection_of, started, stop
 from pipeline.submitted.submission import (
+    ASKING,
     DRIVING,
     ENDED,
     KEPT_LOGS,
@@ -59,6 +60,12 @@ NOW = time.time()
 RECORD = Submission("t1", "me@here", "tls://s:8786", NOW, DRIVING, NOW, 1, "node", "w0")
 OLD = NOW - 3600
 BEGUN, GONE = {"event": "run", "submission": "t1"}, {"event": "interrupted", "why": WORKER_GONE, "submission": "t1"}
+
+
+EARLIER = [
+    {"event": "run", "time": OLD, "submission": "t0"},
+    {"event": "interrupted", "time": OLD + 9, "why": SCHEDULER_GONE, "submission": "t0"},
+]
 
 
 def written(folder: Path, events: list[dict[str, Any]], record: Submission | None) -> RunFolder:
@@ -94,11 +101,49 @@ def written(folder: Path, events: list[dict[str, Any]], record: Submission | Non
         ([BEGUN, {"event": "failed"}], replace(RECORD, state=ENDED, code=5), "failed"),
         ([BEGUN, {"event": "run", "time": NOW + 9e9}, {"event": "finished"}], RECORD, "finished"),  # by hand, later
         ([BEGUN, GONE, BEGUN, {"event": "finished"}], RECORD, "finished"),
-        ([{"event": "run", "time": "odd"}], RECORD, WAITING),
+        ([{"event": "run", "time": "odd"}], RECORD, STARTING),
+        # A new submission, whatever became of the attempts before it.
+        (EARLIER, RECORD, STARTING),
+        (EARLIER, replace(RECORD, heartbeat=OLD, submitted=OLD + 60), LOST),
+        (EARLIER, replace(RECORD, state=ENDED, attempt=0, code=130), "interrupted"),  # taken back: nothing has changed
+        (EARLIER, replace(RECORD, state=ENDED, code=5), NOT_BEGUN),  # its driver was refused
+        (
+            [{"event": "run"}, {"event": "finished", "time": NOW + 9e9}],
+            replace(RECORD, state=ENDED, code=8),
+            "finished",
+        ),
+        (EARLIER, replace(RECORD, state=ASKING, attempt=0, told="a process that is gone"), "interrupted"),
+        ([], replace(RECORD, state=ASKING, attempt=0, told="a process that is gone"), NOT_BEGUN),
     ],
 )
 def test_where_a_run_is(tmp_path: Path, events: list[dict[str, Any]], record: Submission | None, phase: str) -> None:
     assert phase_of(written(tmp_path, events, record)) == phase
+
+
+def test_of_the_attempt_before_a_submission_nothing_is_told(tmp_path: Path) -> None:
+    folder = written(tmp_path, EARLIER, RECORD)
+    found = json.loads(succeeds("status", tmp_path, "--json").out)
+    assert (found["state"], found["why"], found["last_error"]) == (STARTING, None, None)
+    said = succeeds("status", tmp_path).out
+    assert said.startswith(
+        f"{tmp_path}: starting\nsubmitted by me@here to tls://s:8786, driven beside worker w0 on node\n"
+    )
+    assert "scheduler has gone" not in said
+    assert "another worker" not in said
+    assert look(folder).last_end == ""
+    with locked(tmp_path):
+        found = json.loads(succeeds("status", tmp_path, "--json").out)
+    assert (found["state"], found["current"], found["why"]) == ("running", None, None)
+
+
+def test_a_run_that_was_begun_by_hand_and_has_written_nothing_yet_is_not_at_the_step_of_the_one_before(
+    tmp_path: Path,
+) -> None:
+    written(tmp_path, [BEGUN, {"event": "step", "step": "s1"}, {"event": "failed", "message": "x"}], None)
+    write_submission(RunFolder(tmp_path), replace(RECORD, state=ENDED, code=1))
+    with locked(tmp_path):
+        found = json.loads(succeeds("status", tmp_path, "--json").out)
+    assert (found["state"], found["current"], found["last_error"]) == ("running", None, None)
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", "{}", '{"token": 3}', None])
@@ -357,6 +402,15 @@ LEFT = {"event": "interrupted", "why": SCHEDULER_GONE, "submission": "t1"}
         ([BEGUN], ENDED_RECORD, 130, KILLED),
         ([BEGUN, GONE], LOST_RECORD, 6, LOST),
         ([BEGUN, LEFT], RECORD, 6, f"interrupted ({SCHEDULER_GONE})"),
+        (
+            [BEGUN, LEFT],
+            replace(RECORD, state=ENDED, code=130, told=SCHEDULER_GONE),
+            6,
+            f"interrupted ({SCHEDULER_GONE})",
+        ),
+        ([BEGUN], replace(RECORD, state=ENDED, code=1, told="the driver was killed 3 times"), 1, KILLED),
+        (EARLIER, replace(RECORD, state=ENDED, code=5), 5, NOT_BEGUN),
+        ([BEGUN, {"event": "failed", "code": 3}], replace(RECORD, state=ENDED, code=3000), 3, "failed"),
     ],
 )
 def test_follow_has_the_exit_code_of_the_run(
@@ -366,6 +420,9 @@ def test_follow_has_the_exit_code_of_the_run(
     said = labelgrove("logs", tmp_path, "--follow")
     assert (said.code, said.err.splitlines()[0]) == (code, f"{tmp_path}: {told}")
     status = succeeds("status", tmp_path).out
+    if record is not None and record.state == ENDED:
+        assert f"ended with exit code {code}" in status
+        assert json.loads(succeeds("status", tmp_path, "--json").out)["submission"]["code"] == code
     for text in (said.err, status):
         assert ("submit it again" in text) == (code == 6)
 

@@ -17,7 +17,7 @@ from tasks.errors import ArtefactError
 from tasks.models import blocks as blocks_module
 from tasks.models import evaluate as evaluate_module
 from tasks.models.base import Ranking
-from tasks.models.blocks import cached_model, predict_block
+from tasks.models.blocks import WARM_ROWS, cached_model, predict_block, warm_up
 from tasks.models.errors import ColumnMismatch, ModelDamaged, ModelMissing, PredictionsDamaged
 from tasks.models.evaluate import Scores, evaluate_part
 from tasks.models.folder import ClassTable, load_model, save_model, verify_model
@@ -413,3 +413,33 @@ def test_a_saved_tree_predicts_with_its_paths(tmp_path: Path, dataset: str) -> N
     sets = {"offsets": tree.offsets, "classes": tree.classes}
     metrics = evaluate_part(tmp_path / "all", N_CLASSES, TREE, sets).metrics()
     assert {"loss_depth_0", "loss_depth_1", "ambiguity_depth_0", "ambiguity_depth_1"} <= set(metrics)
+
+
+class Ranks:
+    """A saved model that tells how many rows it was asked to rank, and for how many labels."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, int]] = []
+
+    def rank(self, rows: Any, top: int, encoded: bool, labels: Any, beam: int | None) -> None:
+        del top, encoded, beam
+        self.asked.append((rows.n_rows, len(labels)))
+
+
+def test_all_that_a_model_compiles_is_compiled_before_the_clock_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A single row came neither to the doubtful rows' kernels nor to those of most leaves, and so they were timed."""
+    monkeypatch.setattr(blocks_module, "_WARM", set())
+    saved, many = Ranks(), Dense(np.zeros((WARM_ROWS + 1, 2), np.float32))
+    given: Any = saved
+    ways: list[blocks_module.Way] = [
+        ("a", "dense", True, None, None),
+        ("a", "dense", True, None, 0.5),
+        ("a", "dense", True, 4, 0.5),
+        ("b", "dense", True, 4, 0.5),
+    ]
+    for way in (*ways, *ways):  # twice, and ranked once
+        warm_up(way, given, many, 5)
+    assert saved.asked == [(WARM_ROWS, WARM_ROWS)] * len(ways)
+    warm_up(("c", "dense", True, None, None), given, many.take(np.arange(0)), 5)
+    warm_up(("c", "dense", True, None, None), given, many.take(np.arange(7)), 5)
+    assert saved.asked[len(ways) :] == [(7, 7)]
