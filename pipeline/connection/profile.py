@@ -180,8 +180,9 @@ def _check_settings(profile: Profile, values: Mapping[str, Any], file: str) -> N
             meant = f"do you mean {near[0]}? " if near else ""
             raise ProfileError(f"{shown(key)} is no setting", file, f"{meant}settings: {', '.join(known)}")
         if type(value) is not known[key]:  # to Python, true is a whole number
-            what = f"{key} = {shown(repr(value))} is {TYPES.get(type(value), 'something else')}"
-            raise ProfileError(what, file, f"{key} is {TYPES[known[key]]}")
+            # Without the value: a slip may have put a password there.
+            what = f"{key} is {TYPES.get(type(value), 'something else')} here"
+            raise ProfileError(what, file, f"it must be {TYPES[known[key]]}")
 
 
 def timeouts_of(given: Mapping[str, Any], where: str) -> Timeouts:

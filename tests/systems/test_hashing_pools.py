@@ -69,7 +69,7 @@ def expected(configs: dict[str, Path], tmp_path_factory: pytest.TempPathFactory)
 
 
 @pytest.mark.parametrize(
-    ("body", "workers"), [pytest.param("dense", 1, marks=pytest.mark.slow), ("csr", 2), ("dense", 4)]
+    ("body", "workers"), [("csr", 2), *(pytest.param("dense", n, marks=pytest.mark.slow) for n in (1, 4))]
 )
 def test_workers(configs: dict[str, Path], expected: dict[str, Any], tmp_path: Path, body: str, workers: int) -> None:
     assert_same(expected[body], run_here(configs[body], f"local:{workers}", 1, tmp_path))
