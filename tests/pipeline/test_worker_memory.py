@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +19,7 @@ from pipeline.resources import MemoryTooSmall, check_worker_memory
 from tasks import cache
 from tasks.worker import make_room
 from tests.systems.conftest import make_dataset, write_config
+from tests.systems.harness import wait_until
 
 GIB = 1 << 30
 FOREIGN = Profile("tcp://127.0.0.1:1", threads=1)
@@ -134,20 +134,17 @@ def test_a_paused_worker_is_told_once_and_asked_for_room_at_every_look() -> None
     assert watch._trouble() == NO_WORKER
 
 
-def waits_until_cancelled(client: Paused) -> Callable[[], None]:
-    def wait() -> None:
-        while not client.cancelled:
-            pass
-        raise RuntimeError("the future was cancelled")
-
-    return wait
+def cancelled(client: Paused) -> None:
+    """Of a future that is waited for, once the watch cancels it."""
+    wait_until(lambda: client.cancelled, "the watch gives up")
+    raise RuntimeError("the future was cancelled")
 
 
 def test_work_that_stands_still_for_lack_of_memory_ends_with_what_to_do() -> None:
     client = Paused({"a": worker("w1", "paused", ready=2)})
     watch = ClusterWatch(client, Timeouts(poll=0.01, no_workers=0.05))
     with pytest.raises(TaskKilled, match="paused for lack of memory") as raised, watch.guard("sums"):
-        waits_until_cancelled(client)()
+        cancelled(client)
     assert (raised.value.where, raised.value.exit_code) == ("sums", 5)
     assert "PAUSE=0.94" in raised.value.hint
 
