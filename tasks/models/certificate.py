@@ -79,8 +79,11 @@ def plain_certificate(certificate: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_number(value: object) -> bool:
-    """A finite int or float of Python's own (what JSON holds), and no truth value."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """A finite int or float of Python's own (what JSON holds): no truth value, no int that is too large for a float."""
+    try:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def certificate_line(certificate: Mapping[str, Any]) -> str:

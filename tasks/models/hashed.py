@@ -10,6 +10,7 @@ import numpy as np
 
 from tasks.hashing.heshing import HashedScorer
 from tasks.models.base import Ranking
+from tasks.models.certificate import is_number
 from tasks.models.errors import HashMismatch, ModelFormat
 from tasks.models.flat import PROBABILISTIC, rank_flat, read_probabilistic
 from tasks.models.slices import slices
@@ -86,12 +87,15 @@ class HashedModel:
                 hint="use the version that wrote it, or train again",
             )
         check_nodes(header, tensors)
+        scale: Any = header.get("scale")
+        if not is_number(scale) or scale <= 0:
+            raise ModelFormat("scale is no number above 0")
         scorer = HashedScorer(
             **{name: tensors[name] for name in NODE_ARRAYS},
             n_levels=header["n_levels"],
             n_buckets=header["n_buckets"],
             n_features=header["n_features"],
-            scale=header["scale"],
+            scale=scale,
         )
         return cls(scorer, tensors["table"], str(header["kind"]), read_probabilistic(header))
 

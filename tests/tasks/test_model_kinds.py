@@ -55,6 +55,15 @@ def test_a_hashed_model_comes_back_and_says_its_hash(tmp_path: Path) -> None:
     assert first.classes.tolist() == [naive.top_classes(row, 3)[0] for row in scores]
 
 
+@pytest.mark.parametrize("scale", ["", "nan", "2", True, None, 0, -1.0, float("nan"), float("inf"), 10**400, [1.0]])
+def test_a_scale_that_is_no_number_above_zero_is_refused(tmp_path: Path, scale: object) -> None:
+    place = tmp_path / "m"
+    save_model(place, hashed("heshing"), class_table(3))
+    change_header(place, scale=scale)
+    with pytest.raises(ModelFormat):
+        load_model(place)
+
+
 def test_another_hash_or_a_broken_taxonomy_is_refused(tmp_path: Path) -> None:
     place = tmp_path / "m"
     save_model(place, hashed("heshing"), class_table(3))
