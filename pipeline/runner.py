@@ -197,7 +197,7 @@ def _run_steps(
 
     def fitted(client: Any) -> MemoryPlan:
         nonlocal memory
-        memory = memory_plan(plan, profile, worker_rooms(client, profile.timeouts.scheduler_silent))
+        memory = memory_plan(plan, profile, worker_rooms(client, _first_answer(profile)))
         if not force:
             check_worker_memory(plan, memory)
         return memory
@@ -227,11 +227,16 @@ def _run_steps(
     return done, memory
 
 
+def _first_answer(profile: Profile) -> float:
+    """Seconds for a worker that has just come: it may have to import all that we are first."""
+    return max(profile.timeouts.connect, profile.timeouts.scheduler_silent)
+
+
 def refuse_apart(plan: Plan, client: Any, profile: Profile) -> None:
     """Raises PathNotShared unless all workers of somebody else's cluster see the dataset and may write the run."""
 
     def ask(function: Callable[..., Any], *values: Any) -> dict[str, Any]:
-        return ask_workers(client, profile.timeouts.scheduler_silent, function, *values)
+        return ask_workers(client, _first_answer(profile), function, *values)
 
     check_shared(ask, plan.folder / "scratch", {"the dataset": plan.config.dataset_path / "zarr.json"})
 
