@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.connection.addresses import DASHBOARD
+from pipeline.connection.dask_settings import DASK_CONFIG, dask_timeouts
 from pipeline.connection.profile import Profile, ProfileError, shown
 from pipeline.connection.reaching import causes
+from pipeline.connection.timeouts import Timeouts
 from pipeline.errors import ClusterLost
 from tasks.errors import is_starved
 from tasks.files import NO_ROOM, disk_room
@@ -23,22 +25,7 @@ START_TRIES = 6
 MORE_ROOM = "fewer workers (--scheduler local:1) or more memory"
 # Of Dask's settings as they are when workers of our own start: those that `connected` makes, and how a dashboard is
 # reached. What else a user has set is meant for another cluster, and may break ours.
-KEPT = (
-    "distributed.admin.large-graph-warning-threshold",
-    "distributed.comm.timeouts.connect",
-    "distributed.dashboard",
-    "distributed.deploy.lost-worker-timeout",
-    "distributed.nanny.pre-spawn-environ",
-    "distributed.scheduler.allowed-failures",
-    "distributed.scheduler.dashboard.tasks.task-stream-length",
-    "distributed.scheduler.no-workers-timeout",
-    "distributed.scheduler.preload",
-    "distributed.scheduler.worker-ttl",
-    "distributed.worker.memory.pause",
-    "distributed.worker.memory.spill",
-    "distributed.worker.memory.target",
-    "distributed.worker.preload",
-)
+KEPT = (*DASK_CONFIG, *dask_timeouts(Timeouts()), "distributed.dashboard")
 
 
 @contextmanager

@@ -7,12 +7,12 @@ from typing import Any
 
 import yaml
 
-from pipeline.connection.cluster import DASK_CONFIG, dask_timeouts
+from pipeline.connection.dask_settings import DASK_CONFIG, dask_timeouts
 from pipeline.connection.timeouts import Timeouts
 
 HEAD = """\
 # Dask's settings where scheduler and workers are not started by `labelgrove run`; the image has this in /etc/dask.
-# Those of `--scheduler local` (pipeline/connection/cluster.py): python -m tests.deploy.dask_yaml > deploy/dask.yaml
+# Those of `--scheduler local` (connection/dask_settings.py): python -m tests.deploy.dask_yaml > deploy/dask.yaml
 """
 LOCAL_ONLY = {
     "distributed.worker.preload",  # a worker of somebody else's cluster may be stopped by Ctrl-C in its terminal

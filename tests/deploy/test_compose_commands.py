@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from pipeline.commands.certificates import certificates
-from pipeline.connection.cluster import DASK_CONFIG
+from pipeline.connection.dask_settings import DASK_CONFIG
 from tests.deploy.compose import ROOT, WRITTEN, services
 from tests.deploy.started import CONFIG, free_port, own_environment, replaced
 from tests.systems.conftest import make_dataset

@@ -12,7 +12,7 @@ import distributed  # noqa: F401  its defaults come with it
 import psutil
 import pytest
 
-from pipeline.connection import cluster
+from pipeline.connection import dask_settings
 from pipeline.connection.cluster import connected
 from pipeline.connection.own_workers import KEPT, MORE_ROOM, _refuse_full_disk, closing_well, plain_dask, told_of_start
 from pipeline.connection.profile import Profile
@@ -37,8 +37,8 @@ def dask_setup(worker):
 def test_a_worker_that_freezes_while_it_starts_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mark = tmp_path / "frozen"
     (tmp_path / "freezes.py").write_text(FREEZES.format(mark=str(mark)))
-    preload = [*cluster.DASK_CONFIG["distributed.worker.preload"], str(tmp_path / "freezes.py")]
-    monkeypatch.setitem(cluster.DASK_CONFIG, "distributed.worker.preload", preload)
+    preload = [*dask_settings.DASK_CONFIG["distributed.worker.preload"], str(tmp_path / "freezes.py")]
+    monkeypatch.setitem(dask_settings.DASK_CONFIG, "distributed.worker.preload", preload)
     profile = Profile("local:1", dashboard="127.0.0.1:0", timeouts=Timeouts(starting=25.0))
     with connected(profile) as client:
         assert client.submit(len, [1, 2, 3]).result(timeout=60) == 3
@@ -103,12 +103,12 @@ def test_settings_for_another_cluster_do_not_reach_workers_of_our_own() -> None:
         assert client.scheduler.address.startswith("tcp://127.0.0.1:")
         assert client.submit(len, [1, 2, 3]).result(timeout=60) == 3
         there = client.submit(dask.config.get, "distributed.worker.memory").result(timeout=60)
-    assert (there["terminate"], there["pause"]) == (0.95, cluster.DASK_CONFIG["distributed.worker.memory.pause"])
+    assert (there["terminate"], there["pause"]) == (0.95, dask_settings.DASK_CONFIG["distributed.worker.memory.pause"])
 
 
 def test_dask_is_plain_but_for_what_a_run_sets() -> None:
     usual = dask.config.merge(*dask.config.defaults)["distributed"]
-    ours = {**cluster.DASK_CONFIG, **cluster.dask_timeouts(Timeouts())}
+    ours = {**dask_settings.DASK_CONFIG, **dask_settings.dask_timeouts(Timeouts())}
     with dask.config.set(FOREIGN):
         with dask.config.set(ours), plain_dask():
             found = {name: dask.config.get(name) for name in {*FOREIGN, *ours}}

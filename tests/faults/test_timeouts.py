@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pipeline import lock
-from pipeline.connection.cluster import dask_timeouts
+from pipeline.connection.dask_settings import dask_timeouts
 from pipeline.connection.profile import ProfileError, load_profile
 from pipeline.connection.timeouts import Timeouts
 from pipeline.errors import RunLocked

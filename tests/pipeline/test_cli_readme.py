@@ -27,7 +27,7 @@ from pipeline.config import (
     RunConfig,
     Section,
 )
-from pipeline.connection.cluster import DASK_CONFIG
+from pipeline.connection.dask_settings import DASK_CONFIG
 from pipeline.connection.profile import Profile
 from pipeline.ingest.class_table import read_classes
 from pipeline.ingest.taxonomy_file import read_taxonomy
