@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, TypeGuard, cast
+from typing import IO, Any, Literal, TypeGuard, cast
 
 import numpy as np
 
@@ -147,14 +147,22 @@ def local_folder(folder: Path, mark: str) -> Path:
 
 def open_array(path: Path) -> Array:
     """A .npy file, memory-mapped. Raises OSError, ValueError."""
-    loaded: Array = np.load(local_copy(path), mmap_mode="r", allow_pickle=False)
-    return loaded
+    return _loaded(local_copy(path), "r")
 
 
 def read_array(path: Path) -> Array:
     """A .npy file, in memory. Raises OSError, ValueError."""
     source = io.BytesIO(path.read_bytes()) if is_remote(path) else path
-    loaded: Array = np.load(source, allow_pickle=False)
+    return _loaded(source)
+
+
+def _loaded(source: Path | IO[bytes], mode: Literal["r"] | None = None) -> Array:
+    try:
+        loaded: Array = np.load(source, mode, allow_pickle=False)
+    except (OSError, ValueError):
+        raise
+    except Exception as error:  # an empty file is an EOFError to numpy; a damaged header makes its parser raise others
+        raise ValueError(f"{type(error).__name__}: {error}"[:200]) from error
     return loaded
 
 

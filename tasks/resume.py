@@ -1,16 +1,20 @@
-"""Work on blocks that continues after a kill: a block's report is kept beside its rows once they are written."""
+"""Work on blocks that continues after a kill: what tells that a block's rows are whole is kept beside them."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
+from tasks.calls import write_array
+from tasks.digest import digest_arrays
 from tasks.errors import ArtefactError
 from tasks.io import Block, load_rows, rows_digest
-from tasks.places import at, write_whole
+from tasks.places import at, read_array, write_whole
+from tasks.rows.base import Array
 
 
 class Report(Protocol):
@@ -38,6 +42,22 @@ def once(written: Block, marks: str, work: Callable[[], R], of_plain: Callable[[
     report = work()
     write_whole(path, json.dumps(asdict(report)).encode())
     return report
+
+
+def array_once(path: Path, work: Callable[[], Array]) -> Array:
+    """The array of `work`, kept at `path` with its digest beside it; not made again when it is there as it was written.
+
+    Raises DiskFull.
+    """
+    mark = path.with_suffix(".digest")
+    with contextlib.suppress(OSError, ValueError):
+        found = read_array(path)
+        if mark.read_text("ascii") == digest_arrays(found):
+            return found
+    made = work()
+    write_array(path, made)
+    write_whole(mark, digest_arrays(made).encode())
+    return made
 
 
 def _kept(path: Path, written: Block, of_plain: Callable[[dict[str, Any]], R]) -> R | None:

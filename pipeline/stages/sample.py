@@ -68,7 +68,7 @@ class SampleStage(Stage):
         blocks = len(facts.dataset.blocks())
         kept = SIFT_NUMBERS * self.wanted
         task = 2 * facts.rows[OWN_ROWS].block_bytes + 2 * facts.rows[self.rows].block_bytes + kept + 64 * MEGABYTE
-        return Estimate(task, kept + blocks * FILE_BYTES + CARD_BYTES, blocks)
+        return Estimate(task, kept + 2 * blocks * FILE_BYTES + CARD_BYTES, blocks)
 
     def run(self, work: Work) -> Made:
         """Raises NoDescriptors."""

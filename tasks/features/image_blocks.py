@@ -15,13 +15,12 @@ import numpy as np
 from tasks.digest import digest_arrays
 from tasks.features.sift import SiftParams
 from tasks.features.sift_encoder import SiftEncoder
-from tasks.files import disk_room
 from tasks.io import Block, read_rows, read_split, write_csr, write_dense
 from tasks.models.encoder import Encoder
 from tasks.models.registry import ENCODERS, class_of
-from tasks.places import at, read_array, whole_file
+from tasks.places import at
 from tasks.quantize.blocks import SamplePart
-from tasks.resume import once
+from tasks.resume import array_once, once
 from tasks.rows import Csr, Dense
 from tasks.rows.base import Array, Rows
 from tasks.rows.stack import stacked
@@ -104,15 +103,11 @@ def sample_descriptors(
 ) -> tuple[str, int, str]:
     """Write `each` descriptors (all, of images with fewer) of `part.rows` training images of a block, drawn by seed.
 
-    returns  (name of the file, (n, 128) uint8, in `folder`; n; digest); a file that is there is not made again
+    returns  (name of the file, (n, 128) uint8, in `folder`; n; digest); a file that is there as it was written is
+             not made again
     """
     path = at(folder) / f"{part.block.index:05d}.npy"
-    if path.exists():
-        found = read_array(path)
-    else:
-        found = _drawn(part, SiftEncoder(sift), each, dataset, seed)
-        with disk_room(str(path), found.nbytes), whole_file(path) as file:
-            np.save(file, found, allow_pickle=False)
+    found = array_once(path, lambda: _drawn(part, SiftEncoder(sift), each, dataset, seed))
     return path.name, len(found), digest_arrays(found)
 
 

@@ -159,3 +159,18 @@ def test_several_files_damaged_at_once(config: Path) -> None:
     run_here(config)
     assert differences(expected, digests_of(run)) == []
     assert problems(run) == []
+
+
+def test_whatever_an_unfinished_step_holds_it_ends_as_it_should(config: Path) -> None:
+    """No step is done, and half of what each of them has left is damaged: nothing of it is taken for whole."""
+    print(f"LABELGROVE_DAMAGE_SEED={SEED}")
+    run, rng = run_of(config), random.Random(SEED)
+    expected = digests_of(run)
+    for done in run.glob(f"steps/*/{DONE}"):
+        done.unlink()
+    left = files_of(run / "steps")
+    hurt = [path for path in rng.sample(left, len(left) // 2) if damage(path, rng.choice(HOWS), rng)]
+    assert len(hurt) > 5
+    run_here(config)
+    assert differences(expected, digests_of(run)) == []
+    assert problems(run) == []
