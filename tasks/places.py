@@ -159,7 +159,7 @@ def read_array(path: Path) -> Array:
 def _loaded(source: Path | IO[bytes], mode: Literal["r"] | None = None) -> Array:
     try:
         loaded: Array = np.load(source, mode, allow_pickle=False)
-    except (OSError, ValueError):
+    except (OSError, ValueError, MemoryError):
         raise
     except Exception as error:  # an empty file is an EOFError to numpy; a damaged header makes its parser raise others
         raise ValueError(f"{type(error).__name__}: {error}"[:200]) from error

@@ -44,20 +44,21 @@ def once(written: Block, marks: str, work: Callable[[], R], of_plain: Callable[[
     return report
 
 
-def array_once(path: Path, work: Callable[[], Array]) -> Array:
-    """The array of `work`, kept at `path` with its digest beside it; not made again when it is there as it was written.
+def array_once(path: Path, work: Callable[[], Array]) -> tuple[Array, str]:
+    """The array of `work` and its digest, kept at `path` and beside it; one that is there as it was written stays.
 
     Raises DiskFull.
     """
     mark = path.with_suffix(".digest")
     with contextlib.suppress(OSError, ValueError):
         found = read_array(path)
-        if mark.read_text("ascii") == digest_arrays(found):
-            return found
+        if mark.read_text("ascii") == (digest := digest_arrays(found)):
+            return found, digest
     made = work()
+    digest = digest_arrays(made)
     write_array(path, made)
-    write_whole(mark, digest_arrays(made).encode())
-    return made
+    write_whole(mark, digest.encode())
+    return made, digest
 
 
 def _kept(path: Path, written: Block, of_plain: Callable[[dict[str, Any]], R]) -> R | None:

@@ -12,7 +12,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from tasks.digest import digest_arrays
 from tasks.features.sift import SiftParams
 from tasks.features.sift_encoder import SiftEncoder
 from tasks.io import Block, read_rows, read_split, write_csr, write_dense
@@ -107,8 +106,8 @@ def sample_descriptors(
              not made again
     """
     path = at(folder) / f"{part.block.index:05d}.npy"
-    found = array_once(path, lambda: _drawn(part, SiftEncoder(sift), each, dataset, seed))
-    return path.name, len(found), digest_arrays(found)
+    found, digest = array_once(path, lambda: _drawn(part, SiftEncoder(sift), each, dataset, seed))
+    return path.name, len(found), digest
 
 
 def _drawn(part: SamplePart, sift: SiftEncoder, each: int, dataset: str, seed: int) -> Array:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tasks.digest import digest_arrays
 from tasks.places import open_array, read_array
 from tasks.resume import array_once
 from tests.damage import HOWS, damage
@@ -25,7 +26,9 @@ def made_at(folder: Path) -> Path:
 
 def test_a_whole_file_is_not_made_again(tmp_path: Path) -> None:
     path = made_at(tmp_path)
-    assert array_once(path, lambda: VALUES + 1).tolist() == VALUES.tolist()
+    kept, digest = array_once(path, lambda: VALUES + 1)
+    assert kept.tolist() == VALUES.tolist()
+    assert digest == digest_arrays(VALUES)
 
 
 @pytest.mark.parametrize("how", HOWS)
@@ -37,7 +40,7 @@ def test_a_damaged_one_is(tmp_path: Path, how: str, file: str) -> None:
         path = made_at(tmp_path)
         changed = damage(tmp_path / file, how, rng)
         same_bits = how == "flip" and file == "values.npy" and _reads_as(path, VALUES)  # a blank of the header
-        again = array_once(path, lambda: VALUES + 1)
+        again, _ = array_once(path, lambda: VALUES + 1)
         assert changed
         assert again.tolist() == (VALUES if same_bits else VALUES + 1).tolist()
         assert _reads_as(path, again)
@@ -50,6 +53,16 @@ def _reads_as(path: Path, values: np.ndarray) -> bool:
     except (OSError, ValueError):
         return False
     return found.dtype == values.dtype and found.shape == values.shape and found.tobytes() == values.tobytes()
+
+
+def test_a_process_without_memory_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def starved(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    path = made_at(tmp_path)
+    monkeypatch.setattr(np, "load", starved)
+    with pytest.raises(MemoryError):
+        array_once(path, lambda: VALUES + 1)
 
 
 @pytest.mark.parametrize("read", [open_array, read_array])
