@@ -30,7 +30,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 COPIED = (
     *("pipeline", "tasks", "deploy", "pyproject.toml", "README.md", "requirements.lock", "requirements-dev.lock"),
-    *("docker-compose.yml", ".dockerignore"),
+    *("LICENSE", "docker-compose.yml", ".dockerignore"),
 )
 PROJECT, WORKERS = "labelgrove-trial", 2
 PORTS = {"LABELGROVE_PORT": 18786, "LABELGROVE_DASHBOARD_PORT": 18787, "LABELGROVE_STORE_PORT": 19000}

@@ -16,13 +16,13 @@ from typing import Annotated
 import typer
 
 from pipeline.cli_cluster import add_to
+from pipeline.cli_export import add_export
 from pipeline.cli_options import (
     AsJson,
     ClassNames,
+    CompareRuns,
     Config,
     ConfigOrPreset,
-    FileLabels,
-    ForceFile,
     Format,
     IndexBase,
     Insecure,
@@ -30,7 +30,6 @@ from pipeline.cli_options import (
     MaxBytes,
     Memory,
     Only,
-    Output,
     Override,
     ProfileFile,
     RawDtype,
@@ -49,6 +48,8 @@ from pipeline.cli_options import (
     ValidationShare,
     place_of,
 )
+from pipeline.cli_reproduce import add_reproduce
+from pipeline.cli_rows import add_rows
 from pipeline.interrupts import INTERRUPTED, hear_sigterm
 from pipeline.last_resort import named, report_error, say, usage_code
 
@@ -199,91 +200,9 @@ def ingest(
     commands.ingest(**options)
 
 
-@app.command()
-def predict(
-    model: Annotated[
-        Path, typer.Argument(metavar="MODEL", parser=place_of, help="a model folder: runs/NAME/models/MODEL")
-    ],
-    data: Annotated[str, typer.Argument(metavar="DATA", help="rows: a dataset store, or files as for `ingest`")],
-    output: Output,
-    labels: FileLabels = None,
-    taxonomy: Annotated[
-        str | None, typer.Option(help="as for `ingest`: hierarchical error is measured on it (files: with --labels)")
-    ] = None,
-    top: Annotated[int, typer.Option(help="classes per row")] = 5,
-    proba: Annotated[
-        bool,
-        typer.Option("--proba", help="probabilities, too: trace-norm, kmeans-tree, or loss = multinomial"),
-    ] = False,
-    beam: Annotated[
-        int | None,
-        typer.Option(help="of a tree: nodes expanded a depth at most, 1 to walk; default: as it was trained"),
-    ] = None,
-    doubt: Annotated[
-        float | None,
-        typer.Option(help="of a hierarchy: rows so near a split go both ways, 0 for none; default: as it was trained"),
-    ] = None,
-    split: Annotated[str | None, typer.Option(help="of a dataset: train, validation, test; default: all rows")] = None,
-    scheduler: Annotated[
-        str | None, typer.Option("--scheduler", help="of a dataset, as for `run`; default: this process")
-    ] = None,
-    format: Format = None,
-    rows_at: RowsAt = None,
-    labels_at: LabelsAt = None,
-    raw_shape: RawShape = None,
-    raw_dtype: RawDtype = None,
-    index_base: IndexBase = None,
-    force: ForceFile = False,
-) -> None:
-    """Rank the classes of new rows, or test a model.
-
-    Block by block, so memory does not grow with the number of rows. Writes Parquet: row, label when known, the best
-    classes with their scores, classifiers evaluated, path through a tree. classes.parquet of the model names them.
-    Where labels are known (those of a dataset, --labels for files), a table goes to stdout and, with more numbers, to
-    a .metrics.json file beside the Parquet file.
-    """
-    options = dict(locals())
-    from pipeline import commands
-
-    commands.predict(**options)
-
-
-@app.command()
-def retrieve(
-    run: RunPath,
-    rows: Annotated[str, typer.Argument(metavar="ROWS", help="codes of that run: an encoding of kind wta or dwta")],
-    output: Output,
-    queries: Annotated[
-        str | None, typer.Option(help="rows to look up: files as for `ingest`; default: rows of the dataset")
-    ] = None,
-    labels: FileLabels = None,
-    split: Annotated[str | None, typer.Option(help="of the dataset: test or validation; default: test")] = None,
-    top: Annotated[int, typer.Option(help="training rows per query")] = 10,
-    distance: Annotated[
-        str, typer.Option(help="hamming: codes that differ; present: in proportion to those that not both rows lack")
-    ] = "hamming",
-    scheduler: Annotated[str | None, typer.Option("--scheduler", help="as for `run`; default: this process")] = None,
-    runs: Runs = None,
-    format: Format = None,
-    rows_at: RowsAt = None,
-    labels_at: LabelsAt = None,
-    raw_shape: RawShape = None,
-    raw_dtype: RawDtype = None,
-    index_base: IndexBase = None,
-    force: ForceFile = False,
-) -> None:
-    """Find the nearest training rows, by codes that differ.
-
-    Block by block, so memory does not grow with the number of rows. Writes Parquet: row, label when known, the nearest
-    training rows with their labels and distances (equal ones: the row stored first). Where labels are known, a table
-    goes to stdout and, with precision and recall at every distance, to a .metrics.json file beside the Parquet file.
-    """
-    options = dict(locals())
-    from pipeline import commands
-
-    commands.retrieve(**options)
-
-
+add_rows(app)
+add_export(app)
+add_reproduce(app)
 add_to(app)
 
 
@@ -364,6 +283,29 @@ def report(run: RunPath, runs: Runs = None) -> None:
 
 
 @app.command()
+def compare(
+    run: CompareRuns,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", parser=place_of, metavar="PATH", help="the page to write; default: compare.html, here"
+        ),
+    ] = None,
+    runs: Runs = None,
+    json: AsJson = False,
+    force: Annotated[bool, typer.Option("--force", help="replace the page if it exists")] = False,
+) -> None:
+    """Set the models of several runs side by side.
+
+    Says first whether their accuracies compare; then the table, what to take, the best models of the runs row by row,
+    and what differs between the runs. Writes the same as a page, with the numbers as CSV beside it.
+    """
+    from pipeline import commands
+
+    commands.compare(run, output=output, runs=runs, as_json=json, force=force)
+
+
+@app.command()
 def demo(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="where data, dataset and run go")] = Path("demo"),
     scheduler: Scheduler = None,
@@ -433,7 +375,7 @@ def main(arguments: list[str] | None = None) -> None:
         code = usage_code(error) or report_error(named(error))
     if code == INTERRUPTED:  # typer turns Ctrl-C and SIGTERM into this code
         typed = sys.argv[1:] if arguments is None else arguments
-        goes_on = typed[:1] in (["run"], ["demo"], ["ingest"])
+        goes_on = typed[:1] in (["run"], ["demo"], ["ingest"], ["reproduce"])
         say(f"interrupted; the same command {'continues where it stopped' if goes_on else 'begins anew'}")
     if code:
         sys.exit(code)

@@ -53,8 +53,29 @@ RunPath = Annotated[
         show_default=False,
     ),
 ]
+CompareRuns = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="RUN...",
+        parser=place_of,
+        help="two runs or more: run folders, runs/NAME (or their URLs), or configs",
+        show_default=False,
+    ),
+]
 Output = Annotated[
     Path, typer.Option("-o", "--output", parser=place_of, metavar="PATH", help="the Parquet file to write")
+]
+TableOutput = Annotated[
+    Path,
+    typer.Option("-o", "--output", parser=place_of, metavar="PATH", help="the file to write: .parquet, .csv or .tsv"),
+]
+Beam = Annotated[
+    int | None,
+    typer.Option(help="of a tree: nodes expanded a depth at most, 1 to walk; default: as it was trained"),
+]
+Doubt = Annotated[
+    float | None,
+    typer.Option(help="of a hierarchy: rows so near a split go both ways, 0 for none; default: as it was trained"),
 ]
 ForceFile = Annotated[bool, typer.Option("--force", help="replace the file if it exists")]
 FileLabels = Annotated[

@@ -74,13 +74,28 @@ def write_preset(name: str, data: Path, folder: Path) -> Path:
     if name in DENSE and dataset.body != "dense":
         raise UsageError(f"preset {name}: product quantisation is of dense rows", str(data), "take another preset")
     path = folder / f"{name}-{plain_name(data)}.toml"
-    text = filled(name, dataset, path.stem, str(data) if is_remote(data) else os.path.relpath(data, folder))
+    text = filled(name, dataset, path.stem, path_from(folder, data))
+    refuse_changed(path, text)
+    write_text(path, text)
+    return path
+
+
+def path_from(folder: Path, data: Path) -> str:
+    """The dataset as a config in that folder names it."""
+    return str(data) if is_remote(data) else os.path.relpath(data, folder)
+
+
+def refuse_changed(path: Path, text: str) -> None:
+    """Raises PresetChanged where a config with another text is there already."""
     if path.exists() and path.read_text(encoding="utf-8") != text:
         hint = f"`labelgrove run {shlex.quote(str(path))}` runs it as it is; remove it to have the preset again"
         raise PresetChanged("a config of this name is there already, and is another one", str(path), hint)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Raises DiskFull."""
     with disk_room(str(path), len(text)):
         path.write_text(text, encoding="utf-8")
-    return path
 
 
 def plain_name(data: Path) -> str:
@@ -91,14 +106,14 @@ def plain_name(data: Path) -> str:
     )
 
 
-def filled(name: str, dataset: Dataset, run_name: str, path: str) -> str:
-    """A preset's text for a dataset."""
+def filled(name: str, dataset: Dataset, run_name: str, path: str, kernel: str = "") -> str:
+    """A preset's text for a dataset; `kernel` over the one that its rows suggest."""
     levels = max(1, dataset.taxonomy.n_levels - 1) if dataset.taxonomy is not None else 1
     buckets = max(2, int(SHARE * dataset.n_classes * dataset.n_features / levels))
     bits = math.floor(math.log2(buckets))
     most = min(dataset.n_features, max(1, dataset.split_counts["train"]))
     width = max(w for w in range(1, PQ_WIDTH + 1) if dataset.n_features % w == 0)
-    kernel = "chi2" if dataset.body == "csr" else "rbf"
+    kernel = kernel or ("chi2" if dataset.body == "csr" else "rbf")
     pairs = text_of("relaxed-pairs.toml") if dataset.n_classes <= MOST_PAIRED else ""
     counts = counts_of_classes(dataset) if name == "relaxed-classes" else [dataset.n_classes]
     drawn = [(counts[:-1], DRAWS), (counts[-1:], DRAWS[:1])]  # all classes are the same however often they are drawn

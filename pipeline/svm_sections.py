@@ -88,7 +88,7 @@ class RelaxedHierarchy(SplitLearner):
         "one-vs-all", description="classes that are hard to part; continued: part them nevertheless"
     )
     least_active: float = Field(
-        0.4, ge=0, le=1, description="share of its classes that a node must part, or it is a one-vs-all leaf"
+        0.4, ge=0, le=1, description="share of its classes that a node must part, or it is a one-vs-rest leaf"
     )
     first_rho: float = Field(
         0.6, ge=0, allow_inf_nan=False, description="with which colorings grow first, if it is the larger; 0: the paper"
@@ -98,7 +98,7 @@ class RelaxedHierarchy(SplitLearner):
         ge=0,
         allow_inf_nan=False,
         description="share of held-out rows that a split may lose for each classifier that it saves, or its node is a "
-        "one-vs-all leaf; default: 0.003, or 0.6 / classes if that is more, rising with rho above 0.4; of kernels "
+        "one-vs-rest leaf; default: 0.003, or 0.6 / classes if that is more, rising with rho above 0.4; of kernels "
         "none; 1: the paper",
     )
     doubt: float = Field(
@@ -108,7 +108,7 @@ class RelaxedHierarchy(SplitLearner):
         description="rows whose f at a split is nearer 0 go both ways, and one-vs-rest compares what they come to; 0: "
         "the paper; or a list",
     )
-    leaf_classes: int = Field(4, ge=1, description="nodes of 3 to so many classes are one-vs-all leaves; 1: the paper")
+    leaf_classes: int = Field(4, ge=1, description="nodes of 3 to so many classes are one-vs-rest leaves; 1: the paper")
 
 
 class RivalHierarchy(SplitLearner):

@@ -104,6 +104,14 @@ except SystemExit as end:
     assert not modules & HEAVY
 
 
+def test_importing_the_package_loads_nothing(tmp_path: Path) -> None:
+    """What Python users take from it is loaded when it is asked for."""
+    modules = loaded_after("import pipeline", tmp_path)
+    assert not modules & (HEAVY | {"numpy", "pydantic", "tasks"})
+    asked = loaded_after("from pipeline import LabelTreeClassifier, Run\nassert LabelTreeClassifier.__init__", tmp_path)
+    assert {"sklearn", "tasks"} <= asked
+
+
 @pytest.mark.parametrize("package", [ROOT / "tasks", ROOT / "pipeline"], ids=short)
 def test_every_folder_of_modules_is_a_package(package: Path) -> None:
     """A folder without __init__.py works from the checkout and is missed by tools that look for packages."""

@@ -1,10 +1,14 @@
 """Every command of the command line as a function of the same name."""
 
+from pipeline.commands.comparing import compare
 from pipeline.commands.data import ingest, verify
+from pipeline.commands.evaluating import evaluate
+from pipeline.commands.exporting import export
 from pipeline.commands.following import logs
 from pipeline.commands.inspecting import inspect
 from pipeline.commands.looking import doctor, report, status
 from pipeline.commands.predicting import predict
+from pipeline.commands.reproducing import reproduce
 from pipeline.commands.retrieving import retrieve
 from pipeline.commands.running import check, choice_of, clean, config_of, plan, profile_of, run
 from pipeline.commands.starting import demo, init
@@ -15,9 +19,12 @@ __all__ = [
     "check",
     "choice_of",
     "clean",
+    "compare",
     "config_of",
     "demo",
     "doctor",
+    "evaluate",
+    "export",
     "ingest",
     "init",
     "inspect",
@@ -26,6 +33,7 @@ __all__ = [
     "predict",
     "profile_of",
     "report",
+    "reproduce",
     "retrieve",
     "run",
     "status",

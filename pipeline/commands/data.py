@@ -9,6 +9,7 @@ from typing import Any
 from pipeline.connection.profile import parse_bytes
 from pipeline.dataset import SPLITS, Dataset
 from pipeline.ingest import ingest as ingest_files
+from pipeline.owned import refuse_owned
 from pipeline.progress import pace_text
 from pipeline.run_check import run_problems
 from pipeline.store import MANIFEST, RunFolder
@@ -33,6 +34,7 @@ def ingest(
     **options: Any,
 ) -> Dataset:
     """Make a dataset store of files (see `pipeline.ingest.ingest`); prints what was made and every note."""
+    refuse_owned(dataset)
     shares = {"validation": validation, "test": test}
     for name, share in shares.items():
         if share is not None:

@@ -20,6 +20,7 @@ from pipeline.config_errors import ConfigError
 from pipeline.last_resort import say
 from pipeline.plan import human_bytes, run_path, tidy
 from pipeline.published import METRICS, results_of
+from pipeline.report.advice import advice_from
 from pipeline.report.numbers import seconds, short
 from pipeline.report.summary import RunSummary, SmallTable
 from pipeline.report.table import print_table, printable
@@ -104,6 +105,7 @@ def summary_of_folder(folder: RunFolder) -> RunSummary:
         left_out = [str(name) for name in metrics["run"].get("left_out", [])]
         tables = [SmallTable(**table) for table in metrics.get("tables", ())]
         details = {name: dict(found) for name, found in dict(metrics.get("details", {})).items()}
+        advice = advice_from(metrics["advice"]) if "advice" in metrics else None
         if not all(isinstance(model, dict) for model in models.values()):
             raise TypeError("a model is no table of numbers")
     except FileNotFoundError:
@@ -120,6 +122,7 @@ def summary_of_folder(folder: RunFolder) -> RunSummary:
         left_out=left_out,
         tables=tables,
         findings=findings,
+        advice=advice,
     )
 
 

@@ -276,7 +276,8 @@ def check(
     else:
         for text in [*unique, *notes]:
             sys.stdout.write(text + "\n")
-        sys.stdout.write("nothing stands in the way of a run\n" if not unique else f"{len(unique)} error(s)\n")
+        found = f"{len(unique):,} finding{'s' * (len(unique) > 1)}: `run` would refuse this\n"
+        sys.stdout.write(found if unique else "nothing stands in the way of a run\n")
     if unique:
         raise SystemExit(next(iter(unique.values())).exit_code)
     return notes

@@ -17,6 +17,7 @@ from pipeline.ingest.files import PathLike
 from pipeline.ingest.kept import Kept
 from pipeline.ingest.labels import LabelsLike
 from pipeline.ingest.layout import choose_block_rows, order_rows
+from pipeline.ingest.options import options_of
 from pipeline.ingest.parts import Given, Parts, Reading, SourceLike, given_parts, open_sources, optional_part
 from pipeline.ingest.place import made_whole
 from pipeline.ingest.remote import Remote, remote
@@ -64,6 +65,7 @@ class Asked:
     rules: tuple[str, str]  # on_nonfinite, on_corrupt
     dtype: str | None
     block_rows: int | None
+    options: dict[str, Any]  # what was asked for, as plain values
 
 
 def ingest(
@@ -128,14 +130,14 @@ def ingest(
 
     Raises the errors of `pipeline.ingest.errors`, ParamError, DiskFull; then nothing is left behind.
     """
-    request = request_of(locals())
+    request, options = request_of(locals()), options_of(locals(), ingest.__kwdefaults__ or {})
     _check_options(on_nonfinite, on_corrupt, dtype, index_base, block_rows)
     _check_several(several_parents, taxonomy)
     apart = optional_part("validation", VALIDATION, validation_source, validation_labels)
     held = optional_part("test", TEST, test_source, test_labels)
     given = given_parts(Given(TRAIN, source, labels), apart, held)
     drawing = _drawing(split, 0.0 if apart else validation, 0.0 if held else test, seed)
-    asked = Asked(classes, taxonomy, several_parents, drawing, (on_nonfinite, on_corrupt), dtype, block_rows)
+    asked = Asked(classes, taxonomy, several_parents, drawing, (on_nonfinite, on_corrupt), dtype, block_rows, options)
     limit, located = max_bytes or _half_of_memory(), (rows_at, labels_at, raw_shape, raw_dtype)
     url, place = "", at(dataset)
     if is_remote(place):
@@ -194,7 +196,7 @@ def _decided(parts: Parts, roles: Sequence[int], asked: Asked, kept: Kept, meter
     content = Content(
         order_rows(divided, usable, seed), y, divided, table.table, tree,
         _block_rows(parts, int(usable.sum()), stored, asked.block_rows), stored, notes,
-        {"sources": [one.name for one in parts.sources], "seed": seed},
+        {"sources": [one.name for one in parts.sources], "seed": seed, "options": asked.options},
         max(found.longest_side for found in scans),
     )  # fmt: skip
     return content, scans

@@ -78,7 +78,12 @@ COLUMNS = (
     Column("train_ops_per_row", "training ops", count, "vector operations of training per training row"),
     Column("model_bytes", "parameters", size, "bytes of parameters as saved, of the encodings that it carries, too"),
     Column("training_bytes", "held in training", size, "bytes of learnt numbers held while it is trained"),
-    Column("train_seconds", "training", seconds, "seconds of training"),
+    Column(
+        "train_seconds",
+        "training",
+        seconds,
+        "seconds of training, in a first run also of compiling kernels",
+    ),
     Column("predict_us_per_row", "predict/row", microseconds, "time of one worker to rank the classes of a row"),
     Column("peak_bytes", "peak memory", size, "peak memory of a worker in training, with what it kept from before"),
 )
@@ -90,7 +95,13 @@ WIDE_COLUMNS = (
 )
 OPTIONAL_COLUMNS = (  # shown where a model has them
     Column("log_loss", "log-loss", plain, "mean of -log of the probability given to the right class"),
-    Column("calibration_error", "calibration", percent, "mean distance of stated probability and share of rows right"),
+    Column(
+        "calibration_error",
+        "calibration",
+        percent,
+        "calibration error: mean distance of the probability stated and the share of such rows that are right; at 0 %, "
+        "of rows of which a model is 70 % sure it has 70 % right",
+    ),
     Column("rank", "rank", count, "rank of the weights, bias apart"),
 )
 

@@ -10,11 +10,14 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from pipeline.report.classes import NAME as CLASSES
+from pipeline.report.classes import classes_csv
 from pipeline.report.compression import compression_plot
 from pipeline.report.csvs import csv_text
 from pipeline.report.curves import retrieval_plot, sweep_plots
 from pipeline.report.descent import descent_plots
 from pipeline.report.figures import Lines, Point, Scale, bars, scatter, scoped
+from pipeline.report.first import first_of
 from pipeline.report.legend import legend, marked_models
 from pipeline.report.numbers import WIDE_COLUMNS, columns_of, count, percent, plain, seconds, size
 from pipeline.report.path_tables import path_tables
@@ -33,6 +36,8 @@ from tasks.places import at, whole_path
 
 MOST = 200  # lines of a list that the page shows; the rest is counted
 TEMPLATE = "page.html.j2"
+FIRST = "accuracy-cost"  # the figure of the first screen
+NOBODY = "(none)"  # the answer of a tree that ends in a leaf without classes
 
 
 def write_report(path: str | Path, run: RunSummary) -> list[Path]:
@@ -42,6 +47,8 @@ def write_report(path: str | Path, run: RunSummary) -> list[Path]:
     trees, relaxed = tree_part(run), relaxed_part(run)
     folder = page.with_name(f"{page.stem}-figures")
     texts = [*((plot.name, plot.csv) for plot in plots), *trees.csvs(), *relaxed.csvs()]
+    classes = classes_csv(run)
+    texts += [] if classes is None else [(CLASSES, classes)]
     files = {folder / f"{name}.csv": text for name, text in texts}
     files[page] = render(run, plots, trees, relaxed, folder.name)
     for target, text in files.items():
@@ -53,6 +60,8 @@ def write_report(path: str | Path, run: RunSummary) -> list[Path]:
 
 def render(run: RunSummary, plots: Sequence[Plot], trees: TreePart, relaxed: RelaxedPart, folder: str) -> str:
     """The HTML text of a run."""
+    first = first_of(run)
+    asking = [plot for plot in plots if plot.name == FIRST and first.lines]
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -63,12 +72,14 @@ def render(run: RunSummary, plots: Sequence[Plot], trees: TreePart, relaxed: Rel
     )
     return environment.get_template(TEMPLATE).render(
         run=run,
+        first=first,
+        first_figures=_figures(asking, "a"),
         columns=columns_of(run.models.values(), WIDE_COLUMNS),
         marked=marked_models(run),
         legend=legend(run),
         best=best_model(models_of_all_classes(run)),
         details=details_of(run),
-        figures=_figures(plots, "f"),
+        figures=_figures([plot for plot in plots if plot not in asking], "f"),
         trees=trees,
         partitions=_figures(trees.partitions, "t"),
         relaxed=relaxed,
@@ -81,6 +92,11 @@ def render(run: RunSummary, plots: Sequence[Plot], trees: TreePart, relaxed: Rel
             ("Notes", _cut(run.notes)),
         ],
         seconds=seconds,
+        size=size,
+        nobody=NOBODY,
+        tasks=any(timing.tasks is not None for timing in run.timings),
+        warned=_warned(run),
+        classes_name=CLASSES if run.class_facts is not None else "",
     )
 
 
@@ -99,13 +115,20 @@ def _shown(value: Any) -> Any:
     return "\n".join(printable(line.replace("\t", "    ")) for line in value.split("\n"))
 
 
+def _warned(run: RunSummary) -> str:
+    """How many warnings there are further down; "" where there are none."""
+    doubtful, lost = len(run.warnings) + len(run.findings), len(run.lost)
+    words = [f"{doubtful:,} warning{'s' * (doubtful > 1)}"] * bool(doubtful) + [f"{lost:,} lost"] * bool(lost)
+    return ", ".join(words)
+
+
 def _cut(lines: Sequence[str]) -> list[str]:
     more = [f"... and {len(lines) - MOST:,} more"] if len(lines) > MOST else []
     return [*lines[:MOST], *more]
 
 
 def details_of(run: RunSummary) -> list[dict[str, Any]]:
-    """Worst classes and most confused pairs per model with names, the best model first."""
+    """Worst classes, most confused pairs and siblings per model with names, the best model first."""
     best = best_model(models_of_all_classes(run))
     wrong = [name for name in run.models if run.details.get(name, {}).keys() & {"worst_classes", "confused_pairs"}]
     order = sorted(wrong, key=lambda name: name != best)
@@ -113,22 +136,41 @@ def details_of(run: RunSummary) -> list[dict[str, Any]]:
         {
             "model": name,
             "worst": [
-                (_class(run, c), percent(hits / rows), f"{hits:,} of {rows:,}")
+                (_class(run, c), percent(hits / rows), f"{hits:,} of {rows:,}", *_told(run, c))
                 for c, hits, rows in run.details[name].get("worst_classes", ())
             ],
             "pairs": [
                 (_class(run, true), _class(run, predicted), f"{n:,}")
                 for true, predicted, n in run.details[name].get("confused_pairs", ())
             ],
+            "nobody": any(predicted < 0 for _, predicted, _ in run.details[name].get("confused_pairs", ())),
+            "siblings": _siblings(run, name),
         }
         for name in order
     ]
 
 
+def _siblings(run: RunSummary, name: str) -> list[tuple[tuple[str, str], tuple[str, str], str, str]]:
+    """Of a model: (true class, predicted class, their parent, test rows) of the siblings confused most."""
+    facts = run.class_facts
+    if facts is None:
+        return []
+    return [
+        (_class(run, true), _class(run, predicted), facts.parent(true), f"{n:,}")
+        for true, predicted, n in facts.siblings.get(name, ())
+    ]
+
+
+def _told(run: RunSummary, number: int) -> tuple[str, str]:
+    """(parent, training rows) of a class; "" where they are not known."""
+    facts = run.class_facts
+    return ("", "") if facts is None else (facts.parent(number), f"{int(facts.train_rows[number]):,}")
+
+
 def _class(run: RunSummary, number: int) -> tuple[str, str]:
     """(name, id) of a class; -1 is the answer of a tree that ends in an empty leaf."""
     if number < 0:
-        return "(none)", ""
+        return NOBODY, ""
     name = run.class_names[number] if number < len(run.class_names) else f"class {number}"
     return name or "(no name)", run.class_ids[number] if number < len(run.class_ids) else str(number)
 
@@ -215,12 +257,12 @@ def _errors(run: RunSummary, name: str, key: str, title: str, unit: str) -> Plot
 
 
 def _timings(run: RunSummary) -> Plot | None:
-    took = {t.step: t.seconds for t in run.timings if t.state != "reused" and t.seconds is not None}
+    took = {t.step: t.seconds for t in run.timings if t.seconds is not None}
     if not took:
         return None
     first = dict(sorted(took.items(), key=lambda item: -item[1])[:20])
     shown = {printable(step): value for step, value in took.items() if step in first}
     svg = bars(shown, "seconds", [seconds(value) for value in shown.values()])
     rows = [(t.step, t.state, t.seconds) for t in run.timings]
-    caption = "Steps that ran; reused ones are left out." + (" The 20 longest." if len(took) > 20 else "")
+    caption = "Of each step, when it ran." + (" The 20 longest." if len(took) > 20 else "")
     return Plot("timings", "Where the time went", caption, svg, csv_text(["step", "state", "seconds"], rows))

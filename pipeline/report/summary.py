@@ -5,21 +5,32 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.report.sweeps import Compression, Line, Repeats
 from pipeline.report.trees_order import ClassOrder
+
+if TYPE_CHECKING:  # these write numbers, which know what a metric is
+    from pipeline.report.advice import Advice, Pair
+    from pipeline.report.classes import ClassFacts
 
 Metrics = Mapping[str, float | None]
 
 
 @dataclass(frozen=True, slots=True)
 class StepTiming:
-    """One step of the run: what it was, whether it ran or was reused, how long it took."""
+    """One step of the run: what it was, whether it ran or was reused, how long it took when it ran.
+
+    tasks       that it was cut into; peak_bytes  of the memory of any process that worked on it
+    processes   that worked on its tasks
+    """
 
     step: str
     state: str  # "ran", "reused", "failed"
     seconds: float | None = None
+    tasks: int | None = None
+    peak_bytes: float | None = None
+    processes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +70,10 @@ class RunSummary:
     wrong_metric  whether classifiers that have kernels are also counted, as if all of them cost the same
     left_out     models of the config that were not trained; overrides  values that the command line put over the config
     timings      the steps in order; environment: versions; commands: how to make it again; config: config.toml
+    digests      what must come out when it is made again: of the dataset, of every model
+    paired       standard error of the difference in accuracy of two models, from the rows that only one has right
+    advice       which model to use, where it was found out before; None: as the numbers of the models say
+    class_facts  rows and accuracy of every class
     """
 
     name: str
@@ -87,6 +102,10 @@ class RunSummary:
     environment: Mapping[str, str] = field(default_factory=dict)
     commands: Sequence[str] = ()
     config: str = ""
+    digests: Mapping[str, str] = field(default_factory=dict)
+    paired: Mapping[Pair, float] = field(default_factory=dict)
+    advice: Advice | None = None
+    class_facts: ClassFacts | None = None
 
 
 def known(metrics: Metrics, key: str) -> float | None:

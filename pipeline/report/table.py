@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from pipeline.outputs import text_table
+from pipeline.report.first import last_line
 from pipeline.report.legend import legend, marked_models
 from pipeline.report.numbers import COLUMNS, Column, columns_of
 from pipeline.report.summary import RunSummary
@@ -114,18 +115,22 @@ def print_table(run: RunSummary, file: TextIO | None = None) -> None:
     """Print the table to `file` (standard output): rich on a terminal unless NO_COLOR is set, else plain text.
 
     What does not fit into a terminal is broken up into tables one below the other; files and pipes get whole lines.
-    What is doubtful of the models goes to the standard error.
+    What is doubtful of the models goes to the standard error, before it; which model to take is the last line.
     """
     out = file or sys.stdout
+    out.flush()
+    for text in run.findings:
+        sys.stderr.write(writable(f"warning: {printable(text)}\n", sys.stderr.encoding))
+    sys.stderr.flush()
     if run.models:
         _print_models(run, out)
     for place, table in enumerate(run.tables):
         lines = [list(table.heading), *([printable(cell) for cell in row] for row in table.rows)]
         out.write(writable(("\n" if place or run.models else "") + text_table(lines), out.encoding))
         out.write(writable("".join(f"{line}\n" for line in textwrap.wrap(table.note, NOTE_WIDTH)), out.encoding))
+    if line := last_line(run):
+        out.write(writable(f"{printable(line)}\n", out.encoding))
     out.flush()
-    for text in run.findings:
-        sys.stderr.write(writable(f"warning: {printable(text)}\n", sys.stderr.encoding))
 
 
 def _print_models(run: RunSummary, out: TextIO) -> None:

@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import os
 import platform
-import shlex
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from pipeline.config import OWN_ROWS, SVM_KEYS, KMeansTree, Learner, RunConfig, TreeLearner, is_svm
+from pipeline.dataset import Dataset
 from pipeline.notes import learner_notes
 from pipeline.published import MADE_FROM, METRICS, REPORT
+from pipeline.report.classes import ClassFacts, rows_text
+from pipeline.report.first import advice_of
 from pipeline.report.page import write_report
 from pipeline.report.relaxed_findings import nothing_gained
+from pipeline.report.relaxed_members import models_of_all_classes
 from pipeline.report.small_tables import small_tables
-from pipeline.report.summary import RunSummary, StepTiming
+from pipeline.report.summary import RunSummary
 from pipeline.report.sweeps import beams_of, compressions_of, lines_of, repeats_of
 from pipeline.report.trees_order import class_order
 from pipeline.rows_facts import RowsFacts, learnt_bytes, rows_facts
 from pipeline.run_check import published_damage
 from pipeline.stage import NEIGHBOURS, Asked, Estimate, Facts, Made, Stage, Work, encode_step, retrieve_step
+from pipeline.stages.circumstances import commands_of, content_digests, machine_facts, origin_of, step_timings
 from pipeline.stages.details import listed, model_details, row_bytes, spectrum_bytes
+from pipeline.stages.outcomes import ROW_BYTES, class_facts, outcomes_by_model, paired_errors
 from pipeline.stages.predict import (
     PREDICTIONS,
     beam_of,
@@ -37,12 +42,15 @@ from pipeline.stages.train import MEGABYTE, MODEL, TRAIN_SECONDS, saved_bytes, t
 from pipeline.store import Done, described, write_json
 from tasks.digest import combine
 from tasks.files import NO_ROOM, beside, disk_room, replace_file, sync_path
+from tasks.io import nonzeros_of
 from tasks.models.folder import publish_model
+from tasks.models.outcomes import Outcomes
 from tasks.places import at, copy_file, is_remote, remove_at
 from tasks.worker import versions
 
 Metrics = dict[str, float | None]
 PAGE = "report.html"
+CLASS_BYTES, CELL_BYTES, NUMBER = 256, 8, 8  # of classes.csv: of a class, and of each model's accuracy; of a number
 LINE_BYTES = 512  # of a class or a pair of classes on the page
 TREE_BYTES, TREE_CLASS_BYTES = 256 << 10, 128  # of a tree's part of the page and its CSV: at all, and for each class
 PAGE_BYTES = 512 << 10  # the page without these lines, its figures, events and the table of tasks
@@ -52,7 +60,7 @@ PAGE_BYTES = 512 << 10  # the page without these lines, its figures, events and 
 class PublishStage(Stage):
     """The last step: everything that is shown, from everything that was measured."""
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     config: RunConfig
     tested: bool
@@ -87,13 +95,20 @@ class PublishStage(Stage):
             TREE_BYTES + TREE_CLASS_BYTES * facts.dataset.n_classes
         )
         copies = [predictions_bytes(learner, predict, facts) for learner in train if self.tested]
+        shown += CLASS_BYTES * facts.dataset.n_classes + CELL_BYTES * facts.dataset.n_classes * len(train)
         task = MEGABYTE + spectrum_bytes(self.config, facts.rows, facts.dataset.n_classes)
-        return Estimate(task, sum(models) + sum(copies) + shown + PAGE_BYTES, 0, max(models, default=0))
+        if self.tested:
+            task += ROW_BYTES * facts.dataset.split_counts["test"] + 4 * NUMBER * facts.dataset.n_classes
+        disk = sum(models) + sum(copies) + shown + PAGE_BYTES
+        return Estimate(task, disk, len(train) if self.tested else 0, max(models, default=0))
 
     def run(self, work: Work) -> Made:
         run_folder = work.folder.parent.parent
-        summary = summary_of(self.config, work, self.asked)
+        outcomes = outcomes_by_model(self.config, work, self.name) if self.tested else {}
+        summary = summary_of(self.config, work, self.asked, outcomes)
         summary = replace(summary, findings=[*summary.findings, *nothing_gained(summary)])
+        paired = paired_errors(outcomes, list(models_of_all_classes(summary)))
+        summary = replace(summary, advice=advice_of(replace(summary, paired=paired)))
         for name in (METRICS, PAGE):  # a kill from here on leaves no results rather than those of two configs
             remove_at(run_folder / name)
         digests = []
@@ -117,6 +132,7 @@ class PublishStage(Stage):
         results |= {"details": details} if details else {}
         results |= {"findings": list(summary.findings)} if summary.findings else {}
         results |= {"tables": [table.as_json() for table in summary.tables]} if summary.tables else {}
+        results |= {"advice": asdict(summary.advice)} if summary.advice and summary.advice.lines else {}
         write_json(run_folder / METRICS, {**results, MADE_FROM: self._made_from(work)})
         pages = write_report(run_folder / PAGE, summary)
         published = [run_folder / METRICS, *pages, *neighbours]
@@ -244,31 +260,21 @@ def kind_of(learner: Any) -> str:
     return text
 
 
-def summary_of(config: RunConfig, work: Work, asked: Asked) -> RunSummary:
-    """What the page shows."""
+def summary_of(config: RunConfig, work: Work, asked: Asked, outcomes: Mapping[str, Outcomes]) -> RunSummary:
+    """What the page shows. outcomes  of the models that were tested"""
     dataset = work.dataset
     known, rows = [*dataset.notes, *learner_notes(config.train, dataset)], rows_facts(config, dataset)
     models = {learner.name: metrics_of(learner, config, rows, work) for learner in config.train}
     add_kernel_costs(models, config, work)
     encodings = numbers_by_name(encode_steps(config), work)
-    timings = [StepTiming(name, "ran", done.measured.get("seconds")) for name, done in work.inputs.items()]
-    facts = {
-        "training rows": dataset.split_counts["train"],
-        "validation rows": dataset.split_counts["validation"],
-        "test rows": dataset.split_counts["test"],
-        **({} if dataset.body == "images" else {"features": dataset.n_features}),
-        "classes": dataset.n_classes,
-        "rows are": f"{dataset.body} {dataset.dtype}, blocks of {dataset.block_rows}",
-        "taxonomy levels": dataset.taxonomy.n_levels if dataset.taxonomy else "no taxonomy",
-        **({"hier. error is measured on": config.evaluate.taxonomy} if config.evaluate.taxonomy else {}),
-        "digest": dataset.digest,
-    }
+    run_folder = work.folder.parent.parent
+    classes = class_facts(dataset, outcomes)
     return RunSummary(
         name=config.report.title or config.name,
         models=models,
         n_classes=dataset.n_classes,
         kinds={learner.name: kind_of(learner) for learner in config.train},
-        dataset=facts,
+        dataset=data_facts(config, dataset, classes),
         class_ids=dataset.classes.ids,
         class_names=dataset.classes.names,
         details=model_details(config, rows, work),
@@ -294,11 +300,53 @@ def summary_of(config: RunConfig, work: Work, asked: Asked) -> RunSummary:
         beams=beams_of(config),
         wrong_metric=config.report.wrong_metric,
         overrides=asked.overrides,
-        timings=timings,
-        environment=environment(),
-        commands=[shlex.join(["labelgrove", "run", f"{config.name}.toml", *asked.words()])],
-        config=config_text(work.folder.parent.parent),
+        timings=step_timings(work, run_folder),
+        environment={**machine_facts(work), **environment()},
+        commands=commands_of(config.name, dataset, asked),
+        config=config_text(run_folder),
+        digests=content_digests(dataset, work.inputs, digest_steps(config)),
+        class_facts=classes,
     )
+
+
+def digest_steps(config: RunConfig) -> dict[str, str]:
+    """What to call the content of steps whose digests must come out again, and these steps."""
+    return {
+        **{f"encoding {name}": step for name, step in encode_steps(config).items()},
+        **{f"model {one.name}": train_step(one.name) for one in config.train},
+        **{f"predictions {one.name}": predict_step(one.name) for one in config.train},
+    }
+
+
+def data_facts(config: RunConfig, dataset: Dataset, classes: ClassFacts) -> dict[str, Any]:
+    """What the page says of the data."""
+    taxonomy = dataset.taxonomy
+    labels = [dataset.classes.label(c) for c in range(dataset.n_classes)]
+    return {
+        "training rows": dataset.split_counts["train"],
+        "validation rows": dataset.split_counts["validation"],
+        "test rows": dataset.split_counts["test"],
+        **({} if dataset.body == "images" else {"features": dataset.n_features}),
+        "classes": dataset.n_classes,
+        **rows_text(classes.train_rows, labels, "training"),
+        **rows_text(classes.test_rows, labels, "test"),
+        "rows are": f"{dataset.body} {dataset.dtype}, blocks of {dataset.block_rows}",
+        **zeros_of(dataset),
+        "taxonomy levels": f"{taxonomy.n_levels} with the root, {taxonomy.n_nodes:,} nodes"
+        if taxonomy
+        else "no taxonomy",
+        **({"hier. error is measured on": config.evaluate.taxonomy} if config.evaluate.taxonomy else {}),
+        **origin_of(dataset),
+        "digest": dataset.digest,
+    }
+
+
+def zeros_of(dataset: Dataset) -> dict[str, str]:
+    """Of sparse rows, the share of their values that is zero; of others nobody has counted them."""
+    if dataset.body != "csr":
+        return {}
+    stored = sum(nonzeros_of(dataset.rows_store))
+    return {"zeros": f"{100 - 100 * stored / max(1, dataset.n_rows * dataset.n_features):.2f} %"}
 
 
 def config_text(run_folder: Path) -> str:

@@ -37,9 +37,12 @@ from tasks.hashing.explain import sampled_collisions
 from tasks.hashing.heshing import HashedScorer
 from tasks.io import read_codebooks
 from tasks.models.base import Model
+from tasks.models.card import SETTINGS
 from tasks.models.encoder import Encoder, PqEncoder
 from tasks.models.encoder_folder import load_encoder
 from tasks.models.folder import save_model
+from tasks.models.header import plain_values
+from tasks.places import at
 from tasks.sums import FAN_IN
 from tasks.taxonomy import Taxonomy
 
@@ -101,8 +104,20 @@ def write_model(
         rows=learner.rows,
         test_rows=learner.tested_on,
         encoders=encoders_of(chain, work),
-        provenance={"seed": work.seed, "dataset": work.dataset.digest, **provenance},
+        provenance={**origin(work, learner), **provenance},
     )
+
+
+def origin(work: Work, learner: Learner) -> dict[str, Any]:
+    """What a model tells of its making, whatever its kind: plain JSON values."""
+    told = learner.model_dump(mode="json")
+    return {
+        "seed": work.seed,
+        "dataset": work.dataset.digest,
+        "dataset_name": at(work.dataset.path).name,
+        "train_rows": int(work.dataset.split_counts["train"]),
+        SETTINGS: plain_values({key: value for key, value in told.items() if value is not None}),
+    }
 
 
 def model_facts(model: Model, operations: float, rows: int) -> dict[str, Any]:

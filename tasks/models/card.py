@@ -12,22 +12,34 @@ from tasks.models.certificate import certificate_line
 from tasks.models.flat import PROBABILISTIC
 from tasks.models.registry import config_word
 
-METRIC_NAMES = {
-    "top1": "top-1 accuracy",
-    "top5": "top-5 accuracy",
-    "mean_per_class_top1": "mean per-class top-1 accuracy",
-    "log_loss": "log-loss (mean of -log of the probability of the true class, natural log)",
-    "calibration_error": "expected calibration error of the first class, 15 bins",
-    "hier_err": "hierarchical error (height of the lowest common ancestor)",
-    "test_ops_per_row": "vector operations per row when predicting",
-    "speedup": "speed-up over one-vs-rest, in vector operations",
-    "train_ops_per_row": "vector operations per training row",
-    "model_bytes": "bytes of parameters",
-    "training_bytes": "bytes of learnt numbers held while training",
-    "train_seconds": "seconds of training",
-    "predict_us_per_row": "microseconds of prediction per row",
-    "peak_bytes": "peak memory of a worker, bytes",
+METRIC_NAMES = {  # measure and unit
+    "top1": ("accuracy", "share of test rows"),
+    "top5": ("top-5 accuracy", "share of test rows"),
+    "mean_per_class_top1": ("accuracy, mean of classes", "share of test rows"),
+    "log_loss": ("log-loss", "mean of -ln of the probability of the true class"),
+    "calibration_error": ("expected calibration error of the first class", "probability, 15 bins"),
+    "hier_err": ("hier. error", "height of the lowest common ancestor, mean of test rows"),
+    "test_ops_per_row": ("dot products per row", "products of n_features numbers"),
+    "speedup": ("speed-up over one-vs-rest", "ratio of dot products per row"),
+    "train_ops_per_row": ("training ops per row", "products of n_features numbers"),
+    "model_bytes": ("parameters", "bytes"),
+    "training_bytes": ("parameters while training", "bytes"),
+    "train_seconds": ("training", "seconds"),
+    "predict_us_per_row": ("prediction", "microseconds per row"),
+    "peak_bytes": ("peak memory of a worker", "bytes"),
+    "test_rows": ("test rows", "rows"),
+    "nodes": ("nodes of the tree", "nodes"),
+    "leaves": ("leaves of the tree", "leaves"),
+    "beam": ("beam of the predictions", "nodes expanded a depth at most"),
 }
+SETTINGS = "settings"  # in the provenance: the section of the config, but for what is None
+TRAINED = {  # other facts of the provenance that the card has words for, in its order
+    "seed": "seed",
+    "dataset_name": "dataset",
+    "train_rows": "training rows",
+    "dataset": "digest of the dataset",
+}
+TREES = ("label-tree", "bengio-tree", "kmeans-tree", "tree-svm")  # their probabilities are of paths, not of log-odds
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|~$:@])")
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff]")
 
@@ -65,8 +77,13 @@ def _head(header: Mapping[str, Any], name: str, dataset: str, metrics: Mapping[s
 
 def _metric_rows(metrics: Mapping[str, float]) -> list[str]:
     order = [key for key in METRIC_NAMES if key in metrics] + sorted(set(metrics) - set(METRIC_NAMES))
-    rows = [f"| {markdown_text(METRIC_NAMES.get(key, key))} | {number(metrics[key])} |" for key in order]
-    return ["", "## Measured", "", "| measure | value |", "|---|---|", *rows] if rows else []
+    named = {key: METRIC_NAMES.get(key, (key, "")) for key in order}
+    rows = [
+        f"| {markdown_text(word)} | {number(metrics[key])} | {markdown_text(unit)} |"
+        for key, (word, unit) in named.items()
+    ]
+    head = ["", "## Measured", "", "| measure | value | unit |", "|---|---|---|"]
+    return [*head, *rows] if rows else []
 
 
 def _brief(value: Any) -> str:
@@ -74,36 +91,103 @@ def _brief(value: Any) -> str:
     return f"{len(value):,} entries in model.json" if isinstance(value, list) else str(value)
 
 
+def _origin(provenance: Mapping[str, Any]) -> list[str]:
+    """How it was trained: the data and the seed, what the fit has found, the settings."""
+    known = [(word, provenance[key]) for key, word in TRAINED.items() if key in provenance]
+    rest = [(key, value) for key, value in sorted(provenance.items()) if key not in (*TRAINED, SETTINGS)]
+    lines = ["", "## How it was trained", ""]
+    lines += [f"- {markdown_text(key)}: {markdown_text(_brief(value))}" for key, value in [*known, *rest]]
+    settings = provenance.get(SETTINGS)
+    if isinstance(settings, Mapping) and settings:
+        told = ", ".join(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in sorted(settings.items()))
+        lines += [f"- settings: {markdown_text(told)}"]
+    return lines if len(lines) > 3 else [*lines, "Nothing is recorded."]
+
+
+def raw_width(header: Mapping[str, Any]) -> int:
+    """Columns of the rows that a model takes: those of its first encoder, if it carries any."""
+    first: Mapping[str, Any] = next(iter(header.get("encoders", ())), {})
+    if "subquantizers" in first:
+        return int(first["subquantizers"]) * int(first["width"])
+    return int(first.get("n_features", header["n_features"]))
+
+
+def takes_images(header: Mapping[str, Any]) -> bool:
+    return any(encoder["kind"] == "sift" for encoder in header.get("encoders", ()))
+
+
+def _use(header: Mapping[str, Any]) -> list[str]:
+    """Lines to type; the last ones are of rows of numbers."""
+    lines = ["", "## How to use it", "", "```sh", "labelgrove predict THIS_FOLDER DATA -o predictions.parquet"]
+    lines += ["labelgrove export THIS_FOLDER --to npz -o model.npz", "```", ""]
+    if takes_images(header):
+        return [*lines, "DATA: a folder of images, or files of them."]
+    return [
+        *lines,
+        "```python",
+        "from tasks.models.folder import load_model",
+        "from tasks.rows import Dense",
+        "",
+        'model = load_model("THIS_FOLDER")',
+        f"ranking = model.rank(Dense(rows), 5)  # rows: an array (n, {raw_width(header)}) of float32",
+        "names = [[model.classes.names[c] for c in row if c >= 0] for row in ranking.classes]",
+        "```",
+    ]
+
+
+def _scores(header: Mapping[str, Any]) -> str:
+    """What the scores of a ranking are."""
+    if not header.get(PROBABILISTIC):
+        return "Scores are margins: they rank the classes of a row, and are no probabilities."
+    if header["kind"] in TREES:
+        return "Scores are values of paths down the tree; probabilities are made of them (`predict --proba`)."
+    if header["kind"] == "kmeans-forest":
+        return "Scores are probabilities, means over the trees (`predict --proba`)."
+    return "Scores are log-odds: their softmax over all classes gives probabilities (`predict --proba`)."
+
+
+def _limits(header: Mapping[str, Any]) -> list[str]:
+    rows = "images" if takes_images(header) else f"rows of {raw_width(header):,} features"
+    return [
+        "",
+        "## Limits",
+        "",
+        f"- {_scores(header)}",
+        f"- It takes {rows}, made as those that it learnt from, and names none but its {header['n_classes']:,} "
+        "classes: rows of anything else get one of these, too.",
+        "- Scores have the same bits on CPUs of one family (the same vector instructions) with the same versions of "
+        "the libraries; elsewhere the last bits may differ, and with them the order of classes whose scores are that "
+        "near.",
+        "- What it was measured on is one dataset; accuracy on other data is not known.",
+    ]
+
+
 def model_card(
     header: Mapping[str, Any], name: str, provenance: Mapping[str, Any], metrics: Mapping[str, float]
 ) -> str:
     """README.md of a model folder.
 
-    header      what model.json says (kind, n_features, n_classes, rows, test_rows, digest)
-    provenance  where it comes from, plain JSON values; "dataset" names the data
+    header      what model.json says (kind, n_features, n_classes, rows, test_rows, encoders, digest)
+    provenance  where it comes from, plain JSON values: TRAINED, SETTINGS and others
     metrics     as in metrics.json, numbers only
     """
-    dataset = str(provenance.get("dataset", "not recorded"))
+    dataset = str(provenance.get("dataset_name", provenance.get("dataset", "not recorded")))
     kind = markdown_text(config_word(str(header["kind"])))
-    sizes = f"{header['n_classes']:,} classes, {header['n_features']:,} features"
+    article = "An" if kind[:1] in "aeio" else "A"
+    rows, test_rows = (markdown_text(str(header[key])) for key in ("rows", "test_rows"))
     lines = [*_head(header, name, dataset, metrics), "", f"# {markdown_text(name)}", ""]
     lines += [
-        f"{'An' if kind[:1] in 'aeio' else 'A'} {kind} classifier of {sizes}, written by labelgrove. Learnt from rows "
+        f"{article} {kind} classifier of {header['n_classes']:,} classes, {header['n_features']:,} features, written "
+        f"by labelgrove. Learnt from rows `{rows}`, predicts on rows `{test_rows}`."
     ]
-    lines[-1] += (
-        f"`{markdown_text(str(header['rows']))}`, predicts on rows `{markdown_text(str(header['test_rows']))}`."
-    )
+    if header.get("encoders"):
+        chain = ", ".join(markdown_text(str(encoder["kind"])) for encoder in header["encoders"])
+        lines += ["", f"It carries what makes these of the rows that it is given: {chain}."]
     if "certificate" in header:
         lines += ["", f"Certificate: {markdown_text(certificate_line(header['certificate']))}."]
-    if header.get(PROBABILISTIC):
-        lines += ["", "Scores are log-odds: their softmax over all classes gives probabilities (`predict --proba`)."]
     lines += ["", f"Content digest: `{header['digest']}`"]
-    lines += _metric_rows(metrics)
-    lines += ["", "## Where it comes from", ""]
-    lines += [f"- {markdown_text(key)}: {markdown_text(_brief(value))}" for key, value in sorted(provenance.items())]
-    lines += ["", "## Files", ""]
+    lines += [*_metric_rows(metrics), *_origin(provenance), *_use(header), *_limits(header), "", "## Files", ""]
     lines += ["- `model.json`: format, sizes and every definition needed to compute scores from the tensors"]
     lines += ["- `weights.safetensors`: the tensors", "- `classes.parquet`: class number, id and name"]
     lines += ["- `SHA256SUMS`: check with `sha256sum -c SHA256SUMS`", ""]
-    lines += ["Predict: `labelgrove predict THIS_FOLDER DATA -o predictions.parquet`", ""]
     return "\n".join(lines)

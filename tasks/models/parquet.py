@@ -61,6 +61,24 @@ def read_table(source: Path, error: NamedError, hint: str) -> pa.Table:
         raise error(f"the file cannot be read ({first_line(cause)})", str(source), hint) from cause
 
 
+def read_columns(source: Path, columns: Sequence[str], error: NamedError, hint: str) -> pa.Table:
+    """Some columns of a table; arguments and errors as of `read_table`, `error` also where one of them is not there."""
+    try:
+        file = pq.ParquetFile(
+            pa.BufferReader(source.read_bytes()) if is_remote(source) else source.absolute(),
+            page_checksum_verification=True,
+            pre_buffer=False,
+        )
+        missing = [name for name in columns if name not in file.schema_arrow.names]
+        if missing:
+            raise error(f"it has no column {missing[0]}", str(source), hint)
+        return file.read(list(columns), use_threads=False)
+    except FileNotFoundError:
+        raise error("the file is missing", str(source), hint) from None
+    except (pa.ArrowException, OSError, ValueError) as cause:
+        raise error(f"the file cannot be read ({first_line(cause)})", str(source), hint) from cause
+
+
 def first_line(error: BaseException) -> str:
     """The first line of a message: pyarrow's go on for paragraphs."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -19,7 +19,7 @@ def check_hierarchy(model: Hierarchy) -> None:
     """Raises ModelFormat unless every walk ends in a leaf, label sets follow from the colors, and classifiers fit."""
     n = model.n_nodes
     if n < 1 or model.positive.size != n or model.first_classifier.size != n or model.offsets.size != n + 1:
-        raise ModelFormat("a hierarchy needs children, a classifier and a label set of every node")
+        raise ModelFormat("a hierarchy needs children, a classifier and a set of classes of every node")
     check_lists(model.classes, model.offsets, model.n_classes, "classes of the nodes")
     if model.colors.size != model.classes.size or (np.abs(model.colors) > 1).any() or (model.sizes < 1).any():
         raise ModelFormat("every node needs classes, and every class of it a color of -1, 0 or 1")
@@ -55,7 +55,7 @@ def _check_classes(model: Hierarchy, node: int) -> None:
         raise ModelFormat(f"node {node} has no class on one of its sides")
     for child, kept in ((model.negative[node], colors <= 0), (model.positive[node], colors >= 0)):
         if not np.array_equal(model.label_set(child), classes[kept]):
-            raise ModelFormat(f"the label set of node {child} is not what the colors of node {node} leave it")
+            raise ModelFormat(f"the set of classes of node {child} is not what the colors of node {node} leave it")
 
 
 def _check_classifiers(model: Hierarchy) -> None:

@@ -80,7 +80,7 @@ def one_vs_all(
     if mean is not None:
         bias -= (mean.astype(np.float64) @ weights).astype(np.float32)
     if not (np.isfinite(weights).all() and np.isfinite(bias).all()):
-        raise Diverged("weights of one-vs-all classifiers are not finite", "one-vs-all", "scale the rows, or lower C")
+        raise Diverged("weights of one-vs-rest classifiers are not finite", "one-vs-rest", "scale the rows, or lower C")
     return weights, bias
 
 

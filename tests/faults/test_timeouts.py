@@ -1,4 +1,4 @@
-"""The table of time-outs in the README says what the code does; a profile changes them, and nothing else does."""
+"""The table of time-outs in REFERENCE.md says what the code does; a profile changes them, and nothing else does."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ OF_STORES = "a request to an object store"  # its row is held to the code by tes
 
 
 def table() -> dict[str, tuple[float, str, str]]:
-    """Time-out -> (seconds, what happens, exit code) as the README has them."""
-    text = (ROOT / "README.md").read_text().partition("### Time-outs")[2].partition("\n## ")[0]
+    """Time-out -> (seconds, what happens, exit code) as REFERENCE.md has them."""
+    text = (ROOT / "REFERENCE.md").read_text().partition("\n## Time-outs")[2].partition("\n## ")[0]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"][2:]
     return {name.strip("`"): (float(seconds), what, code) for name, seconds, what, code in rows}
 

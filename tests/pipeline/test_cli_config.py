@@ -134,7 +134,7 @@ def test_check_lists_everything_at_once(made: Path, tmp_path: Path) -> None:
     assert "[encode pq, pq.subquantizers]" in said.out
     assert "[train tree, branching]" in said.out
     assert "[train ovr, step]" in said.out
-    assert "4 error(s)" in said.out
+    assert "4 findings: " in said.out
     listed = labelgrove(*by, "--json")
     assert {error["code"] for error in json.loads(listed.out)["errors"]} >= {"PQShape", "TreeShape", "ParamError"}
     assert listed.code == 4

@@ -59,7 +59,7 @@ def test_check_and_run_name_row_and_column_before_anything_is_made(tmp_path: Pat
     config = written(tmp_path, PQ, section("fine", kernel="rbf"), section("m"), section("n"))
     words = ("-0.5 is below 0: the chi2 kernel", f"train m, row {row}, column 2", "what to do")
     said = assert_refused(tmp_path, 3, "NegativeFeature", *words, by=("check", config, *SERIAL))
-    assert "1 error(s)" in said.out
+    assert "1 finding: " in said.out
     run = labelgrove("run", config, *SERIAL)
     assert run.code == 3
     assert [word for word in words if word not in run.err] == []

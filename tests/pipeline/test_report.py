@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.report.csvs import csv_text
+from pipeline.report.first import last_line
 from pipeline.report.numbers import COLUMNS, WIDE_COLUMNS, count, seconds, size, times
 from pipeline.report.page import write_report
 from pipeline.report.summary import RunSummary, StepTiming, best_model, non_dominated
@@ -270,7 +271,7 @@ def test_a_terminal_gets_colours_unless_told_not_to(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("NO_COLOR", "1")
     plain = Terminal()
     print_table(summary(), plain)
-    assert plain.getvalue() == plain_table(summary())
+    assert plain.getvalue() == f"{plain_table(summary())}{last_line(summary())}\n"
 
 
 @pytest.mark.parametrize("name", EVIL)

@@ -113,11 +113,11 @@ def test_an_answer_that_breaks_off_is_asked_for_again(bucket: Bucket, monkeypatc
     forget_clients()
 
 
-def test_the_readme_says_how_long_a_store_is_waited_for() -> None:
+def test_the_reference_says_how_long_a_store_is_waited_for() -> None:
     most = remote_path.ATTEMPTS * remote_path.READ_SECONDS + sum(2**i for i in range(remote_path.ATTEMPTS - 1))
     assert most <= remote_path.REQUEST_SECONDS
     row = f"| a request to an object store | {remote_path.REQUEST_SECONDS} | four attempts of "
-    assert f"{row}{remote_path.READ_SECONDS} s, and 4 s for each MiB" in Path("README.md").read_text()
+    assert f"{row}{remote_path.READ_SECONDS} s, and 4 s for each MiB" in Path("REFERENCE.md").read_text()
     assert (remote_path.ATTEMPTS, 2**20 / remote_path.LEAST_BYTES_A_SECOND) == (4, 4)
 
 

@@ -1,4 +1,4 @@
-"""Metrics: their names stand in the README, their values are those of the state, their labels are bounded."""
+"""Metrics: their names stand in REFERENCE.md, their values are those of the state, their labels are bounded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipeline.dashboard.board import LOST, MOST_RUNS, Board
 from pipeline.dashboard.metrics import METRICS, MOST_STEPS, families
 from tests.pipeline.dashboard.told import NOW, batch, begins, full_board, said
 
-README = (Path(__file__).resolve().parents[3] / "README.md").read_text(encoding="utf-8")
+REFERENCE = (Path(__file__).resolve().parents[3] / "REFERENCE.md").read_text(encoding="utf-8")
 
 
 class Collector:
@@ -38,8 +38,8 @@ def exposed(board: Board) -> dict[str, dict[tuple[str, ...], float]]:
     return found
 
 
-def test_the_table_of_the_readme_is_that_of_the_code() -> None:
-    listed = re.findall(r"^\| `(labelgrove_\w+)` \| ([^|]*) \| ([^|]*) \|$", README, re.MULTILINE)
+def test_the_table_of_the_reference_is_that_of_the_code() -> None:
+    listed = re.findall(r"^\| `(labelgrove_\w+)` \| ([^|]*) \| ([^|]*) \|$", REFERENCE, re.MULTILINE)
     wanted = [(one.full_name, " ".join(f"`{label}`" for label in one.labels), one.meaning) for one in METRICS]
     assert listed == wanted
 

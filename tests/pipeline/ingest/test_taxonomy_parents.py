@@ -232,9 +232,9 @@ def test_names_and_leaves_of_edges() -> None:
         read_taxonomy(content | {"leaves": ["n1", "n9"]})
 
 
-def test_the_edges_in_the_readme_are_read() -> None:
-    readme = (Path(__file__).resolve().parents[3] / "README.md").read_text(encoding="utf-8")
-    (text,) = re.findall(r"`(\{\"edges_child_parent\".*?\})`", readme)
+def test_the_edges_in_the_guide_are_read() -> None:
+    guide = (Path(__file__).resolve().parents[3] / "GUIDE.md").read_text(encoding="utf-8")
+    (text,) = re.findall(r"`(\{\"edges_child_parent\".*?\})`", guide)
     nodes = read_taxonomy(json.loads(text))
     assert (nodes.keys, nodes.names) == (["trees", "oak", "timber"], ["trees", "Quercus", "timber"])
     assert nodes.parents == [[], [0, 2], []]

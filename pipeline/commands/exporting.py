@@ -1,0 +1,70 @@
+"""export: a model as a file of other programs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from pipeline.commands.inspecting_svm import kind_of
+from pipeline.commands.model_folders import refuse_other_folder
+from pipeline.export.npz import write_npz
+from pipeline.outputs import place_of_file
+from pipeline.plan import human_bytes
+from tasks.errors import UsageError
+from tasks.models.flat import is_tree
+from tasks.models.folder import SavedModel, load_model
+
+NPZ, ONNX = "npz", "onnx"
+FORMATS = (NPZ, ONNX)
+TOP = 5  # classes per row, where nothing else is asked
+
+
+def export(
+    model: Path, to: str, output: Path, *, top: int | None = None, beam: int | None = None, force: bool = False
+) -> None:
+    """Write a model as one file.
+
+    model   a model folder; to: "npz", every tensor and the header, of any kind; or "onnx", a graph that ranks classes
+    output  NAME.npz or NAME.onnx; its folder is made; with `force` it replaces a file that is there
+    top     of onnx: classes per row, 5 unless given, at most all; beam: of a tree, nodes expanded a depth at most, as
+            it was trained unless given
+    raises  UsageError, PlaceTaken, OutputExists, PackageMissing, ExportUnsupported, ExportTooLarge, those of model
+            folders; all before anything is written
+    """
+    _check(to, top, beam)
+    output = place_of_file(output, force, (f".{to}",))
+    if to == ONNX:
+        from pipeline.export.graph import onnx_package
+
+        onnx_package()  # refused before a model is read
+    refuse_other_folder(model, f"labelgrove export MODEL --to {to} -o NAME.{to}")
+    saved = load_model(model)
+    if beam is not None:
+        _check_beam(beam, saved, model)
+    if to == NPZ:
+        write_npz(saved, output)
+    else:
+        from pipeline.export.onnx_file import write_onnx
+
+        write_onnx(saved, output, min(TOP if top is None else top, saved.model.n_classes), beam)
+    sys.stderr.write(f"{output}: {human_bytes(output.stat().st_size)}, digest {saved.digest}\n")
+
+
+def _check(to: str, top: int | None, beam: int | None) -> None:
+    """What is wrong whatever the model."""
+    if to not in FORMATS:
+        raise UsageError(f"--to {to!r}: expected one of {', '.join(FORMATS)}", "--to")
+    for name, value in (("--top", top), ("--beam", beam)):
+        if value is not None and value < 1:
+            raise UsageError(f"{name} {value}: expected a whole number >= 1", name)
+        if value is not None and to == NPZ:
+            raise UsageError(f"{name} has no meaning for npz, which ranks nothing", name, "leave it out")
+
+
+def _check_beam(beam: int, saved: SavedModel, model: Path) -> None:
+    if not is_tree(saved.model):
+        what = f"--beam has no meaning for a model of kind {kind_of(saved.model)}, which is not searched"
+        raise UsageError(what, f"--beam, {model}", "leave it out")
+    if beam > 1 and not saved.model.searchable:
+        what = "the margins of this tree's nodes do not compare with one another, so a wider beam would misguide it"
+        raise UsageError(what, f"--beam {beam}, {model}", "leave it out; a tree trained with this version has scales")

@@ -1,0 +1,151 @@
+"""reproduce: a table or figure of a paper on the user's data, beside what the paper prints."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from pipeline.choice import Choice
+from pipeline.commands.running import check_dataset_is_there, load, plan, run
+from pipeline.config import LoadedConfig, load_config
+from pipeline.connection.profile import Profile
+from pipeline.dataset import Dataset
+from pipeline.histograms import readers_of, refuse_negative
+from pipeline.plan import make_plan, memory_plan
+from pipeline.published import METRICS
+from pipeline.reproduce.catalogue import catalogue, details_text, figure_of, list_text
+from pipeline.reproduce.configs import PartConfig, configs_of
+from pipeline.reproduce.figure import PaperFigure
+from pipeline.reproduce.found import Found, RunFound
+from pipeline.reproduce.needs import left_out, refuse_unfit
+from pipeline.reproduce.page import MadeFigure, judge_all, write_page
+from pipeline.resources import refusals
+from pipeline.stages.publish import environment
+from pipeline.store import read_json
+from tasks.errors import UsageError
+from tasks.places import is_remote
+
+AGAIN = "type the same `labelgrove reproduce` again: it is made anew"
+
+
+def reproduce(
+    name: str | None,
+    data: Path | None,
+    folder: Path,
+    profile: Profile,
+    *,
+    overrides: Sequence[str] = (),
+    seed: int = 0,
+    listed: bool = False,
+    dry_run: bool = False,
+    force: bool = False,
+) -> None:
+    """Make a figure again: its runs, then its page and CSV in `folder`; or only list what there is.
+
+    Raises UsageError, FigureUnfit, PresetChanged, ConfigError and what `run` raises; nothing is run before every part
+    of the figure is known to be possible.
+    """
+    if listed or name is None:
+        if name is None and not listed:
+            hint = "`labelgrove reproduce --list` names them all"
+            raise UsageError(f"which of the {len(catalogue())} tables and figures?", "reproduce", hint)
+        sys.stdout.write(list_text() if name is None else details_text(figure_of(name)))
+        return
+    figure = figure_of(name)
+    if is_remote(folder):
+        raise UsageError("the folder of a figure is on this machine", str(folder), "name a folder with -o")
+    if not figure.needs_data:
+        _without_data(figure, folder, data, dry_run)
+        return
+    if data is None:
+        hint = f"labelgrove reproduce {name} --data DATASET"
+        raise UsageError(f"{name} is made of a dataset: which one?", name, hint)
+    check_dataset_is_there(data)
+    dataset = Dataset.open(data)
+    refuse_unfit(figure, dataset)
+    parts = configs_of(figure, dataset, data, folder, seed)
+    with _folder_for(folder):
+        _check(parts, overrides, profile, force or dry_run)
+    for part in parts:
+        part.write()
+    if dry_run:
+        _plan(parts, profile, overrides, force)
+        return
+    runs = {part.part.key: _run(part, profile, overrides, force) for part in parts}
+    why = {part.key: told for part in figure.parts if (told := left_out(part, dataset))}
+    words = [*(f"-s {shlex.quote(text)}" for text in overrides), *([f"--seed {seed}"] if seed else [])]
+    command = " ".join(["labelgrove reproduce", name, "--data", shlex.quote(data.name), *words])
+    _finish(figure, Found(dataset, runs, why), folder, command, data.name)
+
+
+@contextlib.contextmanager
+def _folder_for(folder: Path) -> Iterator[None]:
+    """The folder is there, since the configs name the dataset from it; one that was made for nothing is removed."""
+    made = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        if made:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        raise
+
+
+def _without_data(figure: PaperFigure, folder: Path, data: Path | None, dry_run: bool) -> None:
+    if data is not None:
+        sys.stderr.write(f"note: {figure.name} is the paper's own example, --data is not used\n")
+    if dry_run:
+        sys.stdout.write(f"{figure.name}: nothing is run; a page and a CSV would be written to {folder}\n")
+        return
+    _finish(figure, Found(), folder, f"labelgrove reproduce {figure.name}", "")
+
+
+def _check(parts: Sequence[PartConfig], overrides: Sequence[str], profile: Profile, force: bool) -> None:
+    """Raises what stands against any part, before the first is written or run: its text is planned as it stands."""
+    for part in parts:
+        loaded = _loaded(part, overrides)
+        made = make_plan(loaded, None, _choice(part))
+        if loaded.run.train:
+            refuse_negative(made.dataset, [*readers_of(loaded.run)])
+        if made.to_run and not force and (found := refusals(made, memory_plan(made, profile))):
+            raise found[0]
+
+
+def _loaded(part: PartConfig, overrides: Sequence[str]) -> LoadedConfig:
+    return load_config(part.path, tuple(overrides), part.text)
+
+
+def _choice(part: PartConfig) -> Choice:
+    return Choice.of(part.part.only, None)
+
+
+def _plan(parts: Sequence[PartConfig], profile: Profile, overrides: Sequence[str], force: bool) -> None:
+    for place, part in enumerate(parts):
+        sys.stdout.write("\n" * bool(place) + f"config      {part.path}\n")
+        plan(part.path, profile, overrides=overrides, force=force, choice=_choice(part))
+
+
+def _run(part: PartConfig, profile: Profile, overrides: Sequence[str], force: bool) -> RunFound:
+    """Run a part, or continue it; what it has come to."""
+    sys.stderr.write(f"{part.path}\n")
+    result = run(part.path, profile, overrides=overrides, force=force, choice=_choice(part))
+    metrics: dict[str, Any] = read_json(result.folder / METRICS, AGAIN)
+    return RunFound(load(part.path, overrides).run, metrics, Path(str(result.folder.path)))
+
+
+def _finish(figure: PaperFigure, found: Found, folder: Path, command: str, dataset: str) -> None:
+    """Judge, write the page, and say what became of the claims."""
+    made = MadeFigure(figure, found, figure.show(found), judge_all(figure, found), command, dataset, environment())
+    page, table = write_page(folder, made)
+    lines = [f"{figure.name}: {figure.shows}"]
+    for claim, verdict in made.verdicts:
+        lines += [f"  {verdict.state}: {claim.text}", f"    {verdict.here}"]
+    if made.verdicts:
+        lines.append(f"of {len(made.verdicts)} claims {made.counted}")
+    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stderr.write(f"page: {page}\ncsv: {table}\n")

@@ -1,0 +1,236 @@
+"""All that is told of some runs: their models under one another, and how the best of each do on the same rows."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pipeline.comparing.differences import differences
+from pipeline.comparing.rows import Paired, TestedRows, paired, read_rows, same_rows
+from pipeline.comparing.runs import ComparedRun
+from pipeline.report.advice import Advice, Pair, paired_error
+from pipeline.report.first import advice_of
+from pipeline.report.numbers import MISSING
+from pipeline.report.relaxed_members import models_of_all_classes
+from pipeline.report.summary import Metrics, RunSummary, best_model
+from tasks.errors import LabelgroveError
+from tasks.rows.base import Array
+
+KEPT_DETAILS = ("hierarchy", "top_k")  # of a model's details, what figures across runs are drawn from
+MORE_THAN_TWO = 8  # runs of which every pair is compared row by row; of more each with the best
+
+
+@dataclass(frozen=True, slots=True)
+class ClassLine:
+    """One class: its rows, and how many of them the best model of each run has right."""
+
+    id: str
+    name: str
+    rows: int
+    right: tuple[int, ...]
+
+    @property
+    def spread(self) -> int:
+        return max(self.right) - min(self.right)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is shown.
+
+    summary      the models of the runs whose accuracies compare (of the most such), named RUN/MODEL, as a report shows
+                 those of one run; others  the same of the other runs, where not all compare
+    warnings     why accuracies do not compare; notes  what else to know
+    differences  (what, its value in each run); pairs  the best models of the runs on the same rows
+    best, classes  the best models that have the same test rows, and the classes, those that they differ on most first
+    """
+
+    runs: Sequence[ComparedRun]
+    summary: RunSummary
+    others: Sequence[RunSummary]
+    warnings: Sequence[str]
+    notes: Sequence[str]
+    differences: Sequence[tuple[str, ...]]
+    pairs: Sequence[Paired]
+    best: Sequence[str]
+    classes: Sequence[ClassLine]
+
+    @property
+    def models(self) -> dict[str, Metrics]:
+        """Of all runs, whether they compare or not, by RUN/MODEL."""
+        return {f"{run.name}/{name}": metrics for run in self.runs for name, metrics in run.summary.models.items()}
+
+
+def compared(runs: Sequence[ComparedRun]) -> Comparison:
+    """Compare the models of some runs. Nothing is raised for predictions that are gone or damaged: that is a note."""
+    notes = [note for run in runs for note in run.notes]
+    best = {run.name: name for run in runs if (name := best_model(_whole(run))) is not None}
+    tested = {run.name: found for run in runs if (found := _rows_of(run, best.get(run.name), notes)) is not None}
+    groups = grouped(runs, tested)
+    first = max(groups, key=len)
+    others = [group for group in groups if group is not first]
+    judged = [run for run in first if run.name in tested]
+    names = {run.name: f"{run.name}/{best[run.name]}" for run in judged}
+    pairs = [
+        paired((names[one.name], names[other.name]), tested[one.name], tested[other.name])
+        for one, other in _couples(judged, best)
+        if tested[one.name].row.size and same_rows(tested[one.name], tested[other.name], _class_names(one, other))
+    ]
+    return Comparison(
+        runs,
+        advised(first, notes),
+        [advised(group, notes) for group in others],
+        _warnings(groups, first),
+        list(dict.fromkeys(notes)),
+        differences(runs),
+        pairs,
+        [names[run.name] for run in judged],
+        _classes(judged, tested) if len(judged) > 1 else [],
+    )
+
+
+def advised(runs: Sequence[ComparedRun], notes: list[str]) -> RunSummary:
+    """The models of runs that compare, and which of them to take."""
+    summary = merged(runs)
+    return replace(summary, advice=_advice(runs, summary, notes))
+
+
+def merged(runs: Sequence[ComparedRun]) -> RunSummary:
+    """The models of all runs as those of one, in the order of the runs."""
+    found = [(run, name, f"{run.name}/{name}") for run in runs for name in run.summary.models]
+    details = {
+        shown: {key: kept[key] for key in KEPT_DETAILS if key in kept}
+        for run, name, shown in found
+        if (kept := run.summary.details.get(name))
+    }
+    return RunSummary(
+        name=" and ".join(run.name for run in runs) if len(runs) < 4 else f"{len(runs)} runs",
+        models={shown: run.summary.models[name] for run, name, shown in found},
+        n_classes=max(run.summary.n_classes for run in runs),
+        kinds={shown: run.kind(name) for run, name, shown in found},
+        details=details,
+        findings=[f"{run.name}: {text}" for run in runs for text in run.summary.findings],
+        left_out=[f"{run.name}/{name}" for run in runs for name in run.summary.left_out],
+    )
+
+
+def _whole(run: ComparedRun) -> Mapping[str, Metrics]:
+    """Its models of all classes: those of samples are right more often."""
+    return models_of_all_classes(replace(run.summary, kinds={name: run.kind(name) for name in run.summary.models}))
+
+
+def _rows_of(run: ComparedRun, model: str | None, notes: list[str]) -> TestedRows | None:
+    if model is None:
+        return None
+    try:
+        return read_rows(run, model)
+    except LabelgroveError as error:
+        notes.append(f"{run.name}/{model} is not compared row by row: {error.what} [{error.where}]")
+        return None
+
+
+# ---- do accuracies compare? ----------------------------------------------------------------------------------------
+
+
+def grouped(runs: Sequence[ComparedRun], tested: Mapping[str, TestedRows]) -> list[list[ComparedRun]]:
+    """Runs whose accuracies compare: of one dataset, or whose test rows have the same numbers and classes."""
+    groups: list[list[ComparedRun]] = []
+    for run in runs:
+        for group in groups:
+            if _alike(group[0], run, tested):
+                group.append(run)
+                break
+        else:
+            groups.append([run])
+    return groups
+
+
+def _alike(one: ComparedRun, other: ComparedRun, tested: Mapping[str, TestedRows]) -> bool:
+    if one.data and one.data == other.data:
+        return True
+    if one.name not in tested or other.name not in tested:
+        return False
+    rows = tested[one.name]
+    return bool(rows.row.size) and same_rows(rows, tested[other.name], _class_names(one, other))
+
+
+def _class_names(one: ComparedRun, other: ComparedRun) -> dict[str, Array] | None:
+    """The names of the classes of two datasets; None where both number them alike."""
+    if one.data and one.data == other.data:
+        return None
+    first, second = one.classes, other.classes
+    if first is None or second is None or first == second:
+        return None
+    return {"one": np.array(first.names, object), "other": np.array(second.names, object)}
+
+
+def _warnings(groups: Sequence[Sequence[ComparedRun]], first: Sequence[ComparedRun]) -> list[str]:
+    """What has to be read before the table."""
+    said = []
+    if len(groups) > 1:
+        parts = "; ".join(", ".join(run.name for run in group) for group in groups)
+        said.append(
+            f"these runs were tested on different rows, so their accuracies do not compare: {parts}. Marks, figures "
+            f"and what to take are of {', '.join(run.name for run in first)}; the other models have tables of their own"
+        )
+    for group in groups:
+        if len({run.data for run in group}) > 1:
+            names = ", ".join(run.name for run in group)
+            said.append(
+                f"the datasets of {names} differ, but their test rows have the same numbers and classes: they are "
+                f"taken for the same rows with other features"
+            )
+    return said
+
+
+# ---- row by row ----------------------------------------------------------------------------------------------------
+
+
+def _couples(runs: Sequence[ComparedRun], best: Mapping[str, str]) -> list[tuple[ComparedRun, ComparedRun]]:
+    """Every two runs; of many the most accurate one with each other."""
+    if len(runs) <= MORE_THAN_TWO:
+        return list(itertools.combinations(runs, 2))
+    top = max(runs, key=lambda run: run.summary.models[best[run.name]].get("top1") or 0.0)
+    return [(top, run) for run in runs if run is not top]
+
+
+def _advice(runs: Sequence[ComparedRun], summary: RunSummary, notes: list[str]) -> Advice:
+    """What to take of all models, each compared with the most accurate one row by row where that can be."""
+    chosen = advice_of(summary)
+    if not chosen.most_accurate:
+        return chosen
+    places = {f"{run.name}/{name}": (run, name) for run in runs for name in run.summary.models}
+    run, name = places[chosen.most_accurate]
+    rows = _rows_of(run, name, notes)
+    errors: dict[Pair, float] = {}
+    for shown in summary.models if rows is not None and rows.row.size else ():
+        owner, model = places[shown]
+        others = _rows_of(owner, model, notes) if shown != chosen.most_accurate else None
+        if others is not None and rows is not None and same_rows(rows, others, _class_names(run, owner)):
+            found = paired((chosen.most_accurate, shown), rows, others)
+            errors[(chosen.most_accurate, shown)] = paired_error(found.only_first, found.only_second, found.rows)
+    return advice_of(replace(summary, paired=errors))
+
+
+def _classes(runs: Sequence[ComparedRun], tested: Mapping[str, TestedRows]) -> list[ClassLine]:
+    """The classes with test rows, those first on which the best models of some runs differ most; ties to more rows."""
+    table = runs[0].classes
+    if table is None or any(_class_names(runs[0], run) is not None for run in runs[1:]):
+        return []  # numbered apart
+    n = len(table)
+    found = [tested[run.name].by_class(n) for run in runs]
+    rows = found[0][1]
+    lines = [
+        ClassLine(table.ids[c], table.names[c], int(rows[c]), tuple(int(right[c]) for right, _ in found))
+        for c in np.flatnonzero(rows).tolist()
+        if all(int(other[c]) == int(rows[c]) for _, other in found)
+    ]
+    return sorted(lines, key=lambda line: (-line.spread, -line.rows))
+
+
+def named(line: ClassLine) -> str:
+    """A class as tables show it."""
+    return line.name or line.id or MISSING

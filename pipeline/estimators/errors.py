@@ -1,0 +1,56 @@
+"""Errors of estimators: named as everywhere, and ValueErrors, which scikit-learn and its users expect."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from tasks.errors import InputError, LabelgroveError, UsageError
+
+
+class BadParameter(UsageError, ValueError):
+    """A constructor parameter of an estimator is outside its range, or does not fit the data or another one."""
+
+
+class BadRows(InputError, ValueError):
+    """Rows or labels given to an estimator cannot be used."""
+
+
+class FolderTaken(UsageError, ValueError):
+    """A model cannot be saved where something else is."""
+
+
+WORDS = {  # of the command line and the config -> of Python
+    "[[train]]": "the estimator's parameters",
+    "`labelgrove run`": "fit",
+    "--scheduler": "scheduler",
+    "pq.": "",
+    ", or choose one by a rule (labelgrove ingest --several-parents first, shortest or longest)": "",
+    "--labels": "y",
+    "--taxonomy": "taxonomy",
+    "--on-nonfinite drop-row": "a mask: X[np.isfinite(X).all(axis=1)]",
+    "ingest the source again": "fit again",
+}
+ROWS = {"array": "X", "matrix": "X"}  # how ingest calls rows in memory
+SECTIONS = ("encode ", "train ")
+
+
+def in_python(text: str) -> str:
+    """A message without the words of the command line."""
+    for word, other in WORDS.items():
+        text = text.replace(word, other)
+    return text
+
+
+def raise_in_python(error: LabelgroveError, section: str) -> NoReturn:
+    """The error as an estimator tells it: one of usage or of the data is also a ValueError; all others as they are.
+
+    section  how the config calls the part that the parameters make: "train label-tree"
+    """
+    if isinstance(error, ValueError) or not isinstance(error, UsageError | InputError):
+        raise error
+    parts = [ROWS.get(part, part) for part in error.where.split(", ")]
+    where = ", ".join(part for part in parts if part and part != section and not part.startswith(SECTIONS))
+    usage = isinstance(error, UsageError) or error.code.startswith("Taxonomy")
+    kind = BadParameter if usage else BadRows
+    name = "" if isinstance(error, UsageError) else f"{error.code}: "
+    raise kind(f"{name}{in_python(error.what)}", in_python(where), in_python(error.hint)) from error

@@ -1,0 +1,214 @@
+"""Which model to use: what is cheapest among those as accurate as the best, as far as the test rows can tell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.report.numbers import count, microseconds, times
+
+SLOWER = 1.2  # measured times that differ by less are taken for the same
+CHEAPER = 2.0  # a less accurate model is named where it costs so many times less
+ONE_PRODUCT = 1000  # classes up to which one-vs-rest is called one small product
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One model, by what it is worth and what it costs.
+
+    accuracy     share of the test rows that are right, 0 to 1
+    test_ops     dot products (or what `advise` is told) per predicted row
+    predict_us   measured microseconds of one worker per row; model_bytes  parameters
+    """
+
+    name: str
+    accuracy: float
+    test_ops: float
+    predict_us: float | None = None
+    model_bytes: float | None = None
+    train_seconds: float | None = None
+    hier_err: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What to use, in words and as names; all empty where nothing can be compared.
+
+    lines          plain sentences: what to take first
+    non_dominated  names of the models that no other beats in accuracy or cost without losing in the other, the
+                   cheapest first
+    take           the cheapest of those that tie with the most accurate one, itself among them
+    most_accurate  of equals the cheaper one
+    tied           names of all others that tie with the most accurate one, in the order given
+    """
+
+    lines: tuple[str, ...] = ()
+    non_dominated: tuple[str, ...] = ()
+    take: str = ""
+    most_accurate: str = ""
+    tied: tuple[str, ...] = ()
+
+
+def advise(
+    candidates: Sequence[Candidate],
+    n_test: int,
+    paired: Mapping[Pair, float] | None = None,
+    n_classes: int | None = None,
+    unit: str = "dot products",
+) -> Advice:
+    """Compare models that were tested on the same rows. Candidates without finite accuracy and cost are left out.
+
+    n_test     test rows; 0: nothing is said to tie
+    paired     standard error of the difference in accuracy of two models, by their names in any order; where it is not
+               known, that of the accuracy of the most accurate one counts
+    n_classes  of the dataset, to say why few of them are ranked quickly; None: it is not said
+    unit       what `test_ops` counts
+    """
+    found = [one for one in candidates if math.isfinite(one.accuracy) and math.isfinite(one.test_ops)]
+    if not found:
+        return Advice()
+    best = min(found, key=lambda one: (-one.accuracy, one.test_ops))
+    others = [one for one in found if one is not best and ties(one, best, n_test, paired or {})]
+    take = min([best, *others], key=lambda one: (one.test_ops, -one.accuracy))
+    front = frontier(found)
+    known = all(_pair(one, best) in _both_ways(paired or {}) for one in others)
+    lines = [
+        *_choice(take, best, n_test, unit),
+        *_tie_line(others, best, known),
+        *_cheaper(front, take, n_test, unit),
+        *_slower(front, found, take, n_classes, unit),
+    ]
+    return Advice(
+        tuple(lines),
+        tuple(one.name for one in front),
+        take.name,
+        best.name,
+        tuple(one.name for one in others),
+    )
+
+
+def advice_from(values: Mapping[str, Any]) -> Advice:
+    """Of the JSON of metrics.json. Raises KeyError and TypeError where it is not that."""
+    names = {key: tuple(map(str, values[key])) for key in ("lines", "non_dominated", "tied")}
+    return Advice(**names, take=str(values["take"]), most_accurate=str(values["most_accurate"]))
+
+
+def standard_error(accuracy: float, n_test: int) -> float:
+    """Of a share of `n_test` rows; 0 where there are none."""
+    return math.sqrt(max(0.0, accuracy * (1 - accuracy)) / n_test) if n_test > 0 else 0.0
+
+
+def paired_error(only_first: int, only_second: int, n_test: int) -> float:
+    """Standard error of the difference of two accuracies on the same rows; 0 where there are none.
+
+    only_first, only_second  rows that only the one model, or only the other, has right
+    """
+    if n_test <= 0:
+        return 0.0
+    share, gap = (only_first + only_second) / n_test, (only_first - only_second) / n_test
+    return math.sqrt(max(0.0, share - gap * gap) / n_test)
+
+
+def accuracy_text(accuracy: float, n_test: int) -> str:
+    """75.9 +- 0.5 %, with its standard error; without one where no test rows are known."""
+    if n_test <= 0:
+        return f"{100 * accuracy:.1f} %"
+    return f"{100 * accuracy:.1f} \N{PLUS-MINUS SIGN} {100 * standard_error(accuracy, n_test):.1f} %"
+
+
+def frontier(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Those that no other beats in accuracy or cost without losing in the other, the cheapest first."""
+    kept: list[Candidate] = []
+    for one in sorted(candidates, key=lambda one: (one.test_ops, -one.accuracy)):
+        last = kept[-1] if kept else None
+        if last is None or one.accuracy > last.accuracy or _same(one, last):
+            kept.append(one)
+    return kept
+
+
+def _same(one: Candidate, other: Candidate) -> bool:
+    return (one.accuracy, one.test_ops) == (other.accuracy, other.test_ops)
+
+
+def ties(one: Candidate, best: Candidate, n_test: int, paired: Mapping[Pair, float]) -> bool:
+    """Whether the difference to the best is no more than a standard error."""
+    gap = best.accuracy - one.accuracy
+    error = _both_ways(paired).get(_pair(one, best), standard_error(best.accuracy, n_test))
+    return gap <= error + 1e-12
+
+
+def _pair(one: Candidate, other: Candidate) -> Pair:
+    return min(one.name, other.name), max(one.name, other.name)
+
+
+def _both_ways(paired: Mapping[Pair, float]) -> dict[Pair, float]:
+    return {(min(pair), max(pair)): error for pair, error in paired.items()}
+
+
+# ---- the sentences -----------------------------------------------------------------------------------------------
+
+
+def _choice(take: Candidate, best: Candidate, n_test: int, unit: str) -> list[str]:
+    cost = f"{count(take.test_ops)} {unit} per row"
+    if take is best:
+        return [f"Take {take.name}: most accurate ({accuracy_text(take.accuracy, n_test)}), {cost}."]
+    fewer = f", {_fewer(take, best)} fewer" if take.test_ops > 0 else ""
+    return [
+        f"Take {take.name}: {accuracy_text(take.accuracy, n_test)}, within a standard error of the best, with "
+        f"{cost}{fewer}.",
+        f"Most accurate: {best.name}, {accuracy_text(best.accuracy, n_test)}, {count(best.test_ops)} {unit} per row.",
+    ]
+
+
+def _fewer(cheap: Candidate, dear: Candidate) -> str:
+    return times(dear.test_ops / cheap.test_ops)
+
+
+def _tie_line(others: Sequence[Candidate], best: Candidate, known: bool) -> list[str]:
+    if not others:
+        return []
+    how = "compared row by row" if known else "judged by that of the best"
+    names = ", ".join(one.name for one in others)
+    return [f"Ties with {best.name}: {names} (within one standard error, {how})."]
+
+
+def _cheaper(front: Sequence[Candidate], take: Candidate, n_test: int, unit: str) -> list[str]:
+    """The most accurate one that costs much less than what is to be taken."""
+    found = [one for one in front if 0 < one.test_ops * CHEAPER <= take.test_ops]
+    if not found:
+        return []
+    one = found[-1]
+    lost = 100 * (take.accuracy - one.accuracy)
+    return [
+        f"Cheaper: {one.name}, {accuracy_text(one.accuracy, n_test)} ({lost:.1f} points less) with "
+        f"{count(one.test_ops)} {unit} per row, {_fewer(one, take)} fewer."
+    ]
+
+
+def _slower(
+    front: Sequence[Candidate], found: Sequence[Candidate], take: Candidate, n_classes: int | None, unit: str
+) -> list[str]:
+    """Of the cheap ones on the front that are slower than one as accurate that costs more: what they are slower than.
+
+    That of what is to be taken comes first; two at most.
+    """
+    lines = []
+    for one in front:
+        dearer = [
+            (other.predict_us, other)
+            for other in found
+            if other.test_ops > one.test_ops and other.accuracy >= one.accuracy and other.predict_us is not None
+        ]
+        if one.predict_us is None or not dearer:
+            continue
+        quick_us, quick = min(dearer, key=lambda found: found[0])
+        if one.predict_us <= SLOWER * quick_us:
+            continue
+        flat = n_classes is not None and n_classes <= ONE_PRODUCT and quick.test_ops == n_classes
+        why = f": {n_classes:,} classes are one small product" if flat else ""
+        lines.append((one is not take, f"Slower here: {one.name} has fewer {unit} than {quick.name}, but takes "
+                      f"{microseconds(one.predict_us)} per row against {microseconds(quick_us)}{why}."))  # fmt: skip
+    return [line for _, line in sorted(lines)[:2]]

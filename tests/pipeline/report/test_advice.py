@@ -1,0 +1,103 @@
+"""Which model to use: the cheapest that ties with the best, in words that follow the numbers and no name."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.report.advice import (
+    Advice,
+    Candidate,
+    accuracy_text,
+    advice_from,
+    advise,
+    frontier,
+    paired_error,
+    standard_error,
+)
+from tests.naive import models as naive
+
+some = st.lists(st.tuples(st.integers(0, 20), st.integers(1, 9)), min_size=1, max_size=8)
+
+
+def candidates(points: list[tuple[int, int]]) -> list[Candidate]:
+    return [Candidate(f"m{i}", share / 20, float(ops)) for i, (share, ops) in enumerate(points)]
+
+
+@given(points=some)
+def test_the_front_is_that_of_the_definition_and_ascends(points: list[tuple[int, int]]) -> None:
+    found = candidates(points)
+    front = frontier(found)
+    assert {one.name for one in front} == naive.non_dominated({one.name: (one.accuracy, one.test_ops) for one in found})
+    assert [one.test_ops for one in front] == sorted(one.test_ops for one in front)
+
+
+@given(points=some, n_test=st.integers(0, 500))
+def test_what_to_take_is_the_cheapest_within_a_standard_error(points: list[tuple[int, int]], n_test: int) -> None:
+    found = candidates(points)
+    advice = advise(found, n_test)
+    best = max(one.accuracy for one in found)
+    near = [one for one in found if best - one.accuracy <= standard_error(best, n_test) + 1e-12]
+    take = next(one for one in found if one.name == advice.take)
+    assert take in near
+    assert take.test_ops == min(one.test_ops for one in near)
+    assert {advice.most_accurate, *advice.tied} == {one.name for one in near}
+    assert advice.lines[0].startswith(f"Take {take.name}: ")
+
+
+def test_differences_row_by_row_decide_where_they_are_known() -> None:
+    flat, tree = Candidate("flat", 0.900, 100), Candidate("tree", 0.895, 10)
+    assert advise([flat, tree], 400).take == "tree"  # a standard error is 1.5 points
+    assert advise([flat, tree], 400, {("tree", "flat"): 0.001}).take == "flat"
+    alike = advise([flat, tree], 400, {("flat", "tree"): 0.006})
+    assert alike.take == "tree"
+    assert any("row by row" in line for line in alike.lines)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_paired_error_is_that_of_the_differences(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    first, second = draw.random((2, 200)) < 0.8
+    expected = np.std(first.astype(float) - second) / math.sqrt(200)
+    assert math.isclose(paired_error(int((first & ~second).sum()), int((second & ~first).sum()), 200), expected)
+
+
+@pytest.mark.parametrize("accuracy", [0.9, 0.8], ids=["as-accurate", "less-accurate"])
+def test_fewer_dot_products_that_take_longer_are_told(accuracy: float) -> None:
+    both = [Candidate("a", 0.9, 150, 0.4), Candidate("b", accuracy, 12, 2.0)]
+    said = "Slower here: b has fewer dot products than a, but takes 2 us per row against 0.4 us"
+    assert f"{said}: 150 classes are one small product." in advise(both, 1000, n_classes=150).lines
+    assert f"{said}." in advise(both, 1000, n_classes=200).lines  # a is none that ranks all classes by one product
+    quick = [both[0], Candidate("b", accuracy, 12, 0.45)]
+    assert not [line for line in advise(quick, 1000, n_classes=150).lines if line.startswith("Slower")]
+
+
+def test_a_cheaper_model_is_named_with_what_it_loses() -> None:
+    lines = advise([Candidate("a", 0.9, 100), Candidate("b", 0.8, 10), Candidate("c", 0.85, 60)], 10_000).lines
+    assert lines[0] == "Take a: most accurate (90.0 \N{PLUS-MINUS SIGN} 0.3 %), 100 dot products per row."
+    cheaper = "Cheaper: b, 80.0 \N{PLUS-MINUS SIGN} 0.4 % (10.0 points less)"
+    assert f"{cheaper} with 10 dot products per row, 10x fewer." in lines
+
+
+def test_what_has_no_numbers_is_left_out() -> None:
+    nothing = advise([Candidate("a", math.nan, 1), Candidate("b", 0.5, math.inf)], 10)
+    assert nothing == advise([], 10) == Advice()
+    assert advise([Candidate("a", math.nan, 1), Candidate("b", 0.5, 2)], 10).non_dominated == ("b",)
+
+
+def test_without_test_rows_nothing_ties_and_no_error_is_told() -> None:
+    advice = advise([Candidate("a", 0.9, 100), Candidate("b", 0.8999, 10)], 0)
+    assert (advice.take, advice.tied) == ("a", ())
+    assert accuracy_text(0.9, 0) == "90.0 %"
+
+
+def test_advice_comes_back_from_json() -> None:
+    advice = advise([Candidate("a", 0.9, 100), Candidate("b", 0.9, 10)], 100)
+    values = {"lines": list(advice.lines), "non_dominated": list(advice.non_dominated), "take": advice.take}
+    assert advice_from({**values, "most_accurate": advice.most_accurate, "tied": list(advice.tied)}) == advice
+    with pytest.raises(KeyError):
+        advice_from(values)
