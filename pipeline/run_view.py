@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape, unescape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pipeline.commands.looking import FoundRun, find_run, summary_of_folder
 from pipeline.published import METRICS, results_of
@@ -24,6 +24,7 @@ from tasks.places import at
 if TYPE_CHECKING:
     import numpy as np
 
+Value = TypeVar("Value")
 PAGE, MODELS, PREDICTIONS = "report.html", "models", "predictions"
 MEASURED = ("train_seconds", "predict_us_per_row", "peak_bytes")  # of a machine: left out of the short table
 AGAIN = "type the same `labelgrove run` again: it is made anew"
@@ -159,7 +160,7 @@ class Run:
         except ValueError as error:
             raise RunFormat(f"not readable: {error}", str(place), AGAIN) from None
 
-    def _of(self, name: str, found: Mapping[str, Any], what: str) -> Any:
+    def _of(self, name: str, found: Mapping[str, Value], what: str) -> Value:
         """What bears the name. Raises UsageError, which lists what there is."""
         if name in found:
             return found[name]

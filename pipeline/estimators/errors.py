@@ -23,6 +23,7 @@ WORDS = {  # of the command line and the config -> of Python
     "[[train]]": "the estimator's parameters",
     "`labelgrove run`": "fit",
     "--scheduler": "scheduler",
+    "type the same command again": "call fit again",
     "pq.": "",
     ", or choose one by a rule (labelgrove ingest --several-parents first, shortest or longest)": "",
     "--labels": "y",
@@ -32,6 +33,8 @@ WORDS = {  # of the command line and the config -> of Python
 }
 ROWS = {"array": "X", "matrix": "X"}  # how ingest calls rows in memory
 SECTIONS = ("encode ", "train ")
+NO_GUARD = "start a new process before"  # what Python says of a script that workers would run again
+GUARD = 'in a script, put the calls under `if __name__ == "__main__":`, as for every local cluster'
 
 
 def in_python(text: str) -> str:
@@ -46,7 +49,10 @@ def raise_in_python(error: LabelgroveError, section: str) -> NoReturn:
 
     section  how the config calls the part that the parameters make: "train label-tree"
     """
-    if isinstance(error, ValueError) or not isinstance(error, UsageError | InputError):
+    if isinstance(error, ValueError):
+        raise error
+    if not isinstance(error, UsageError | InputError):
+        error.hint = GUARD if NO_GUARD in error.what else in_python(error.hint)
         raise error
     parts = [ROWS.get(part, part) for part in error.where.split(", ")]
     where = ", ".join(part for part in parts if part and part != section and not part.startswith(SECTIONS))

@@ -25,7 +25,9 @@ from pipeline import (
     WTAHasher,
 )
 from pipeline.config import OneVsRest
+from pipeline.errors import ClusterLost
 from pipeline.estimators import BadParameter, BadRows, FewRowsWarning, FolderTaken
+from pipeline.estimators.errors import raise_in_python
 from pipeline.ingest.layout import order_rows
 from pipeline.section import Learner
 from pipeline.sections import KINDS
@@ -91,6 +93,21 @@ def test_errors_are_named_ones() -> None:
     rows, labels = problem()
     with pytest.raises(BadRows, match="y holds 1 class"):
         AveragedSGDClassifier().fit(rows, np.zeros(len(labels)))
+
+
+@pytest.mark.parametrize(
+    ("what", "hint"),
+    [
+        ("An attempt has been made to start a new process before the", 'if __name__ == "__main__":'),
+        ("the workers do not start", "fewer workers (scheduler local:1), then call fit again"),
+    ],
+    ids=["guard", "other"],
+)
+def test_errors_of_clusters_stay_what_they_are(what: str, hint: str) -> None:
+    told = "fewer workers (--scheduler local:1), then type the same command again"
+    with pytest.raises(ClusterLost) as found:
+        raise_in_python(ClusterLost(what, "local cluster", told), "train ovr")
+    assert hint in str(found.value)
 
 
 @pytest.mark.parametrize(
