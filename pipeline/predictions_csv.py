@@ -4,7 +4,7 @@ One heading, UTF-8, fields quoted as in RFC 4180 where they have to be, lines th
 alone), row, label (where any is known), then class_1, score_1 and so on, the best class first, with --proba also
 probability_1 after each score and, with labels, label_log_probability at the end. Numbers have all digits of their
 float32. A class that shares its name with another, or has none, is followed by its id: oak [17]. As in every CSV file
-of ours, text that a spreadsheet would take for a formula gets a ' before it.
+of ours, text that a spreadsheet would take for a formula gets a ' before it, and so does what begins with one.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from pipeline.config import RunConfig
 from pipeline.connection.profile import load_profile
 from pipeline.dataset import Dataset
-from pipeline.estimators.errors import raise_in_python
+from pipeline.estimators.errors import BadParameter, raise_in_python
 from pipeline.estimators.labels import Labelled
 from pipeline.estimators.rows import is_far, spooled
 from pipeline.ingest import ingest
@@ -118,6 +119,8 @@ def _dataset(asked: Fit, source: Any, place: Path) -> Dataset:
 def temporary(asked: Fit, rows: Any) -> Iterator[Path]:
     """A folder for the files of a fit: in memory where they are few, unless another folder is asked for."""
     base = asked.folder
+    if base is not None and not (isinstance(base, str | os.PathLike) and os.path.isdir(base)):
+        raise BadParameter(f"folder = {base!r}: there is no such folder", "folder", "make it, or leave folder away")
     if base is None and _is_small(rows, len(asked.labels.classes)) and asked.scheduler == "serial":
         base = str(MEMORY_FILES) if _has_room() else None
     with tempfile.TemporaryDirectory(prefix="labelgrove-fit-", dir=base) as folder:

@@ -10,7 +10,16 @@ import scipy.sparse
 from sklearn.utils.validation import validate_data
 
 from pipeline.estimators.errors import BadRows
-from pipeline.estimators.rows import as_array, blocks_of, column_of, is_dask, is_far, is_zarr, refuse_absent
+from pipeline.estimators.rows import (
+    as_array,
+    blocks_of,
+    column_of,
+    is_dask,
+    is_far,
+    is_zarr,
+    refuse_absent,
+    refuse_broken,
+)
 
 DTYPES = (np.float32, np.float64, np.float16)
 MEMORY = {"accept_sparse": "csr", "dtype": DTYPES}
@@ -23,6 +32,7 @@ def checked_rows(estimator: Any, rows: Any, reset: bool = True) -> Any:
     Raises ValueError as scikit-learn does.
     """
     if not is_far(rows):
+        refuse_broken(rows)
         return validate_data(estimator, rows, reset=reset, **MEMORY)
     rows = as_array(rows)
     noted_columns(estimator, rows, reset)
@@ -37,6 +47,7 @@ def checked_pair(estimator: Any, rows: Any, labels: Any, reset: bool = True) -> 
     far = is_far(rows)
     labels = column_of(labels) if is_far(labels) else labels
     if not far:
+        refuse_broken(rows)
         rows, labels = validate_data(estimator, rows, labels, reset=reset, **MEMORY)
         return rows, labels
     rows = checked_rows(estimator, rows, reset)

@@ -82,6 +82,8 @@ def labels_of_table(table: ClassTable, dtype: str | None) -> Array:
     kind = np.dtype(dtype)
     if kind.kind == "b":
         return np.array([name == "True" for name in names])
+    if kind.kind in "Mm":
+        return np.array(names).astype(kind)
     return np.array(names) if kind.kind in "US" else np.array([int(name) for name in names]).astype(kind)
 
 

@@ -110,6 +110,7 @@ def _copied(rows: Any, folder: Path, width: int) -> Any:
             if not kind:
                 values.write(np.ascontiguousarray(numbers(block), dtype).data)
                 continue
+            refuse_broken(block)
             matrix = block.tocsr()
             matrix.sum_duplicates()
             pointers.append(n_values + matrix.indptr[1:].astype(np.int64))
@@ -127,6 +128,22 @@ def _copied(rows: Any, folder: Path, width: int) -> Any:
     return scipy.sparse.csr_matrix((*held, np.concatenate(pointers)), shape=(n_rows, width), copy=False)
 
 
+def refuse_broken(matrix: Any) -> None:
+    """Raises BadRows for a SciPy matrix whose indices point outside of it: compiled code would follow them.
+
+    To be asked before anything converts or sorts it; dense rows and formats of Python objects pass.
+    """
+    try:
+        if getattr(matrix, "format", "") in ("csr", "csc", "bsr"):
+            matrix.check_format(full_check=True)
+        elif getattr(matrix, "format", "") == "coo":
+            for places, size in zip((matrix.row, matrix.col), matrix.shape, strict=True):
+                if len(places) and not (int(places.min()) >= 0 and int(places.max()) < size):
+                    raise ValueError(f"indices {places.min()} to {places.max()} of {size}")
+    except ValueError as error:
+        raise BadRows(f"CsrStructure: its arrays describe no matrix ({error})", "X", "make the matrix again") from error
+
+
 def numbers(block: Any) -> Array:
     """An array of real numbers. Raises BadRows."""
     values = np.asarray(block)
@@ -138,6 +155,7 @@ def numbers(block: Any) -> Array:
 def rows_of(block: Any) -> Rows:
     """Checked rows in memory as a model takes them: float32. Raises BadRows where they do not fit into it."""
     if scipy.sparse.issparse(block):
+        refuse_broken(block)
         matrix = block.tocsr()
         if not matrix.has_canonical_format:
             matrix = matrix.copy()

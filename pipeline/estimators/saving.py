@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from pipeline.estimators.errors import BadParameter, FolderTaken
 from pipeline.estimators.labels import dtype_told, labels_of_table
+from pipeline.owned import refuse_owned
 from tasks.models.folder import SavedModel, load_model, save_model
 from tasks.models.header import FORMAT
 from tasks.models.registry import config_word
@@ -22,6 +23,7 @@ NOTE = "estimator"  # in the provenance of model.json
 def save_estimator(estimator: Any, folder: Path, overwrite: bool) -> str:
     """Write a fitted estimator's model; see `Predictor.save`."""
     place = at(folder)
+    refuse_owned(place)
     refuse_taken(place, overwrite)
     saved: SavedModel = estimator.model_
     note = {

@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Sequence
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")  # the mark itself, too: names stay apart, and taking one off undoes it
 
 
 def csv_text(heading: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

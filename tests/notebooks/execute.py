@@ -15,6 +15,7 @@ from typing import Any
 import nbformat
 from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
+from nbclient.util import run_sync
 from nbformat import NotebookNode
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,7 +38,11 @@ def executed(notebook: Path, folder: Path) -> NotebookNode:
         options = {"kernel_name": "python3", "transport": "ipc", "connection_file": f"{sockets}/kernel.json"}
         kernel = AsyncKernelManager(**options)
         times = {"timeout": TIMEOUT, "startup_timeout": TIMEOUT, "record_timing": False}
-        NotebookClient(found, kernel, resources=resources, **times).execute(env=env)
+        try:
+            NotebookClient(found, kernel, resources=resources, **times).execute(env=env)
+        finally:  # nbclient leaves alone what it has not made
+            if kernel.has_kernel:
+                run_sync(kernel.shutdown_kernel)(now=True)
     return normal(found)
 
 

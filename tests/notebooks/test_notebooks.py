@@ -20,7 +20,7 @@ MOST_BYTES = 300_000
 UNSTABLE = "unstable"  # tag of a cell whose output is of the machine
 NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*\.?\d*(?:e[+-]?\d+)?")
 NEAR, LEAST = 0.05, 0.02  # by how much two numbers may differ: a share of the larger, or so much
-OF_THE_MACHINE = re.compile(r"/(?:home|root|tmp|var|Users|work|opt|mnt|private)/|127\.0\.0\.1:\d|0x[0-9a-f]{8,}")
+OF_THE_MACHINE = re.compile(r"/(?:home|root|tmp|var|Users|work|opt|mnt|private)/|127\.0\.0\.1:[1-9]|0x[0-9a-f]{8,}")
 TROUBLE = re.compile(r"Traceback|\w*Warning\b|\bwarning:", re.IGNORECASE)
 
 each_notebook = pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)

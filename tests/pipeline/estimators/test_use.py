@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -29,6 +30,7 @@ from pipeline.errors import ClusterLost
 from pipeline.estimators import BadParameter, BadRows, FewRowsWarning, FolderTaken
 from pipeline.estimators.errors import raise_in_python
 from pipeline.ingest.layout import order_rows
+from pipeline.owned import PlaceTaken
 from pipeline.section import Learner
 from pipeline.sections import KINDS
 from pipeline.svm_sections import SvmKeys
@@ -231,6 +233,42 @@ def test_folder_is_that_of_the_command_line(tmp_path: Path) -> None:
     assert LabelTreeClassifier.load(place).branching == 2
     with pytest.raises(BadParameter, match="kind label-tree"):
         AveragedSGDClassifier.load(place)
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "coo"])
+@pytest.mark.parametrize("broken", [99, -1])
+def test_indices_outside_of_a_sparse_matrix(form: str, broken: int) -> None:
+    """Compiled code would follow them: the process died, or the rows were others."""
+    rows, labels = problem(40, 4)
+    fitted = AveragedSGDClassifier(**QUICK).fit(sparse.csr_matrix(rows), labels)
+    for names in {"csr": ("indices", "indptr"), "csc": ("indices", "indptr"), "coo": ("row", "col")}[form]:
+        damaged = sparse.csr_matrix(rows).asformat(form, copy=True)
+        getattr(damaged, names)[1] = broken if names != "indptr" else 10**6
+        with pytest.raises(BadRows, match="describe no matrix"):
+            AveragedSGDClassifier(**QUICK).fit(damaged, labels)
+        with pytest.raises(BadRows, match="describe no matrix"):
+            fitted.predict(damaged)
+
+
+def test_dates_come_back_as_they_were(tmp_path: Path) -> None:
+    rows, labels = problem(40, 4)
+    dates = np.datetime64("2020-01-01") + np.unique(labels, return_inverse=True)[1].astype("m8[D]")
+    fitted = AveragedSGDClassifier(**QUICK).fit(rows, dates)
+    fitted.save(tmp_path / "model")
+    again = AveragedSGDClassifier.load(tmp_path / "model")
+    assert again.classes_.dtype == dates.dtype
+    assert np.array_equal(again.predict(rows), fitted.predict(rows))
+
+
+def test_nothing_is_saved_among_what_others_own(tmp_path: Path) -> None:
+    rows, labels = problem(40, 4)
+    fitted = AveragedSGDClassifier(**QUICK).fit(rows, labels)
+    (tmp_path / "d.zarr").mkdir()
+    (tmp_path / "d.zarr" / "zarr.json").write_text("{}")
+    with pytest.raises(PlaceTaken, match="within the dataset"):
+        fitted.save(tmp_path / "d.zarr" / "model", overwrite=True)
+    with pytest.raises(BadParameter, match="no such folder"):
+        AveragedSGDClassifier(**QUICK, folder=str(tmp_path / "absent")).fit(rows, labels)
 
 
 def test_nothing_but_a_model_is_replaced(tmp_path: Path) -> None:
