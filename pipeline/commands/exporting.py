@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from pipeline.commands.inspecting_svm import kind_of
 from pipeline.commands.model_folders import refuse_other_folder
+from pipeline.commands.ranking_rows import check_beam
 from pipeline.export.npz import write_npz
 from pipeline.outputs import place_of_file
 from pipeline.plan import human_bytes
 from tasks.errors import UsageError
-from tasks.models.flat import is_tree
-from tasks.models.folder import SavedModel, load_model
+from tasks.models.folder import load_model
 
 NPZ, ONNX = "npz", "onnx"
 FORMATS = (NPZ, ONNX)
@@ -40,7 +39,7 @@ def export(
     refuse_other_folder(model, f"labelgrove export MODEL --to {to} -o NAME.{to}")
     saved = load_model(model)
     if beam is not None:
-        _check_beam(beam, saved, model)
+        check_beam(beam, saved, model)
     if to == NPZ:
         write_npz(saved, output)
     else:
@@ -59,12 +58,3 @@ def _check(to: str, top: int | None, beam: int | None) -> None:
             raise UsageError(f"{name} {value}: expected a whole number >= 1", name)
         if value is not None and to == NPZ:
             raise UsageError(f"{name} has no meaning for npz, which ranks nothing", name, "leave it out")
-
-
-def _check_beam(beam: int, saved: SavedModel, model: Path) -> None:
-    if not is_tree(saved.model):
-        what = f"--beam has no meaning for a model of kind {kind_of(saved.model)}, which is not searched"
-        raise UsageError(what, f"--beam, {model}", "leave it out")
-    if beam > 1 and not saved.model.searchable:
-        what = "the margins of this tree's nodes do not compare with one another, so a wider beam would misguide it"
-        raise UsageError(what, f"--beam {beam}, {model}", "leave it out; a tree trained with this version has scales")

@@ -108,7 +108,7 @@ def checked_model(asked: Asked, usage: str) -> SavedModel:
             f"the scores of this {kind_of(saved.model)} model are margins", f"--proba, {asked.model}", GIVE_SOME
         )
     if asked.beam is not None:
-        _check_beam(asked.beam, saved, asked.model)
+        check_beam(asked.beam, saved, asked.model)
     if asked.doubt is not None:
         _check_doubt(asked.doubt, saved, asked.model)
     return saved
@@ -138,7 +138,8 @@ def _refuse_idle(of_dataset: bool, asked: Mapping[str, Any], data: str) -> None:
             raise UsageError(f"{name} has no meaning for rows of {kind}", f"{name}, {data}", hint)
 
 
-def _check_beam(beam: int, saved: SavedModel, model: Path) -> None:
+def check_beam(beam: int, saved: SavedModel, model: Path) -> None:
+    """Raises UsageError for a beam that a model cannot be searched with."""
     if beam < 1:
         raise UsageError(f"--beam {beam}: expected a whole number >= 1", "--beam")
     if not is_tree(saved.model):

@@ -73,7 +73,7 @@ def model_table(run: RunSummary) -> SmallTable:
     """The models of runs that do not compare with those of the main table."""
     (_, *heading), *lines = cells(run, shown_columns(run))
     rows = [(f"{mark} {name}".strip(), *rest) for mark, name, *rest in lines]
-    take = run.advice.lines[0] if run.advice is not None and run.advice.lines else ""
+    take = run.advice.brief if run.advice is not None else ""
     note = f"Tested on other rows than the models above: compare within this table alone. {take}".strip()
     return SmallTable(f"Models of {run.name}", heading, rows, note)
 

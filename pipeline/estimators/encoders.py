@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -31,7 +32,7 @@ CODES, ONE_HOT = "codes", "one-hot"
 NOT_KEYS = ("random_state", "output", "scheduler", "folder", "kind")
 
 
-class Encoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class Encoder(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """What the transformers share: their parameters are the keys of an [[encode]] section."""
 
     encoding_kind: ClassVar[str] = ""
@@ -61,8 +62,9 @@ class Encoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _n_features_out(self) -> int:
         return self._columns_out()
 
+    @abstractmethod
     def _columns_out(self) -> int:
-        raise NotImplementedError
+        """Columns of what `transform` returns."""
 
 
 class ProductQuantizer(Encoder):

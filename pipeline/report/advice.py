@@ -11,6 +11,7 @@ from pipeline.report.numbers import count, microseconds, times
 
 SLOWER = 1.2  # measured times that differ by less are taken for the same
 CHEAPER = 2.0  # a less accurate model is named where it costs so many times less
+SLOWER_HERE = "Slower here: "
 ONE_PRODUCT = 1000  # classes up to which one-vs-rest is called one small product
 Pair = tuple[str, str]
 
@@ -50,6 +51,12 @@ class Advice:
     take: str = ""
     most_accurate: str = ""
     tied: tuple[str, ...] = ()
+
+    @property
+    def brief(self) -> str:
+        """What to take, and with it what speaks against it; "" where nothing can be compared."""
+        against = (line for line in self.lines[1:] if line.startswith(f"{SLOWER_HERE}{self.take} "))
+        return " ".join([*self.lines[:1], *against])
 
 
 def advise(
@@ -155,7 +162,7 @@ def _choice(take: Candidate, best: Candidate, n_test: int, unit: str) -> list[st
     cost = f"{count(take.test_ops)} {unit} per row"
     if take is best:
         return [f"Take {take.name}: most accurate ({accuracy_text(take.accuracy, n_test)}), {cost}."]
-    fewer = f", {_fewer(take, best)} fewer" if take.test_ops > 0 else ""
+    fewer = f", {_fewer(take, best)} fewer than {best.name}" if take.test_ops > 0 else ""
     return [
         f"Take {take.name}: {accuracy_text(take.accuracy, n_test)}, within a standard error of the best, with "
         f"{cost}{fewer}.",
@@ -184,7 +191,7 @@ def _cheaper(front: Sequence[Candidate], take: Candidate, n_test: int, unit: str
     lost = 100 * (take.accuracy - one.accuracy)
     return [
         f"Cheaper: {one.name}, {accuracy_text(one.accuracy, n_test)} ({lost:.1f} points less) with "
-        f"{count(one.test_ops)} {unit} per row, {_fewer(one, take)} fewer."
+        f"{count(one.test_ops)} {unit} per row, {_fewer(one, take)} fewer than {take.name}."
     ]
 
 
@@ -209,6 +216,6 @@ def _slower(
             continue
         flat = n_classes is not None and n_classes <= ONE_PRODUCT and quick.test_ops == n_classes
         why = f": {n_classes:,} classes are one small product" if flat else ""
-        lines.append((one is not take, f"Slower here: {one.name} has fewer {unit} than {quick.name}, but takes "
+        lines.append((one is not take, f"{SLOWER_HERE}{one.name} has fewer {unit} than {quick.name}, but takes "
                       f"{microseconds(one.predict_us)} per row against {microseconds(quick_us)}{why}."))  # fmt: skip
     return [line for _, line in sorted(lines)[:2]]

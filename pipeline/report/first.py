@@ -124,5 +124,5 @@ def remark(name: str, advice: Advice) -> str:
 
 def last_line(run: RunSummary) -> str:
     """What the terminal says under the table: take tree: ...; "" where nothing compares."""
-    lines = advice_of(run).lines
-    return lines[0][:1].lower() + lines[0][1:] if lines else ""
+    brief = advice_of(run).brief
+    return brief[:1].lower() + brief[1:]

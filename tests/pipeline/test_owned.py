@@ -47,7 +47,9 @@ def test_refused(folder: Path, place: str) -> None:
 )
 def test_allowed(folder: Path, place: str) -> None:
     """Beside them, or in the place of one as a whole, which whoever writes it refuses or replaces."""
+    before = sorted(folder.rglob("*"))
     refuse_owned(folder / place)
+    assert sorted(folder.rglob("*")) == before
 
 
 def test_relative_paths_and_urls(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,6 +72,9 @@ def test_fewer_dot_products_that_take_longer_are_told(accuracy: float) -> None:
     said = "Slower here: b has fewer dot products than a, but takes 2 us per row against 0.4 us"
     assert f"{said}: 150 classes are one small product." in advise(both, 1000, n_classes=150).lines
     assert f"{said}." in advise(both, 1000, n_classes=200).lines  # a is none that ranks all classes by one product
+    brief = advise(both, 1000, n_classes=200).brief
+    assert brief.startswith(f"Take {'b' if accuracy == 0.9 else 'a'}: ")
+    assert (said in brief) == (accuracy == 0.9)  # it speaks against b where b is to be taken
     quick = [both[0], Candidate("b", accuracy, 12, 0.45)]
     assert not [line for line in advise(quick, 1000, n_classes=150).lines if line.startswith("Slower")]
 
@@ -80,7 +83,7 @@ def test_a_cheaper_model_is_named_with_what_it_loses() -> None:
     lines = advise([Candidate("a", 0.9, 100), Candidate("b", 0.8, 10), Candidate("c", 0.85, 60)], 10_000).lines
     assert lines[0] == "Take a: most accurate (90.0 \N{PLUS-MINUS SIGN} 0.3 %), 100 dot products per row."
     cheaper = "Cheaper: b, 80.0 \N{PLUS-MINUS SIGN} 0.4 % (10.0 points less)"
-    assert f"{cheaper} with 10 dot products per row, 10x fewer." in lines
+    assert f"{cheaper} with 10 dot products per row, 10x fewer than a." in lines
 
 
 def test_what_has_no_numbers_is_left_out() -> None:
