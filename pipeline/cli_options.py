@@ -42,7 +42,14 @@ Insecure = Annotated[
 ]
 Threads = Annotated[int | None, typer.Option("--threads", help="per worker of a local cluster")]
 Memory = Annotated[str | None, typer.Option("--memory", help='per worker of a local cluster, "1.5 GiB"')]
-ProfileFile = Annotated[str | None, typer.Option("--profile", help="TOML file of where to run (README lists its keys)")]
+ProfileFile = Annotated[
+    str | None,
+    typer.Option(
+        "--profile",
+        help="TOML file of where to run: scheduler, threads, memory_per_worker, cache, dashboard, tls_ca, tls_cert, "
+        "tls_key, insecure; a wrong key is told with all that there are",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON to stdout")]
 RunPath = Annotated[
     Path,
@@ -84,7 +91,10 @@ FileLabels = Annotated[
 Format = Annotated[str | None, typer.Option(help="of files, when their names do not tell: npy, parquet, hdf5 ...")]
 RowsAt = Annotated[
     str | None,
-    typer.Option(help="where in the files the rows are: column, dataset, array, layer, ending in an archive"),
+    typer.Option(
+        help="where in the files the rows are: column, FIRST..LAST of columns, dataset, array, layer, ending in an "
+        "archive"
+    ),
 ]
 LabelsAt = Annotated[
     str | None,
@@ -109,7 +119,11 @@ Skip = Annotated[
 ]
 SourceRows = Annotated[
     str,
-    typer.Argument(metavar="SOURCE", help="training rows: files of any format in the README, or a URL"),
+    typer.Argument(
+        metavar="SOURCE",
+        help="training rows: a file, pattern, folder or URL of .npy, .npz, .svmlight, .parquet, .h5, .h5ad, .zarr, "
+        ".tar or .raw; or a folder of images",
+    ),
 ]
 RowLabels = Annotated[
     str | None,

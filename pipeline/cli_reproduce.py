@@ -17,17 +17,20 @@ def add_reproduce(app: typer.Typer) -> None:
 
 def reproduce(
     figure: Annotated[
-        str | None, typer.Argument(metavar="[FIGURE]", help="its name, as --list says it", show_default=False)
+        str | None, typer.Argument(metavar="[FIGURE]", help="its name; without one, all are listed", show_default=False)
     ] = None,
     data: Annotated[
-        Path | None, typer.Option("--data", parser=place_of, metavar="DATASET", help="the dataset to make it of")
+        Path | None,
+        typer.Option(
+            "--data", parser=place_of, metavar="DATASET", help="the dataset to make it of; in lists, what it allows"
+        ),
     ] = None,
     output: Annotated[
         Path,
         typer.Option("-o", "--output", parser=place_of, metavar="FOLDER", help="where configs, runs and the page go"),
     ] = Path("reproduce"),
     list_: Annotated[
-        bool, typer.Option("--list", help="say what there is; of a FIGURE what it claims, needs and runs")
+        bool, typer.Option("--list", help="only say what there is; of a FIGURE what it claims, needs and runs")
     ] = False,
     scheduler: Scheduler = None,
     threads: Threads = None,
@@ -42,7 +45,8 @@ def reproduce(
     """Make a table or figure of a paper again on your data.
 
     Writes and runs its configs, then a page and a CSV: our numbers beside those that the paper prints, what differs,
-    and whether each of the paper's claims holds here. Typed again, it continues or reuses.
+    and whether each of the paper's claims holds here. Typed again, it continues or reuses. Without FIGURE it lists all
+    with the data that each needs and about how long it takes. Exit code 2 where the place or the dataset does not fit.
     For example: labelgrove reproduce zhao-xing-table-2 --data data.zarr
     """
     from pipeline import commands

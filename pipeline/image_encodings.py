@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from pipeline.section import Encoding
-from tasks.features.sift import SiftParams
+
+if TYPE_CHECKING:
+    from tasks.features.sift import SiftParams
 
 SAMPLE, FOR_EACH_WORD = 160_000, 40  # descriptors
 
@@ -30,6 +32,8 @@ class SiftEncoding(Encoding):
     @property
     def params(self) -> SiftParams:
         """Raises ParamError."""
+        from tasks.features.sift import SiftParams  # with its kernels, which most commands do not need
+
         return SiftParams(self.step, self.patches, self.contrast, self.max_side, self.root)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from pipeline.pool import Pool
+from pipeline.pool import Part, Pool
 from pipeline.watching.fit_watch import ToldRounds
 from pipeline.watching.telling import Tell, untold
 from tasks.fit.average import ModelSum
@@ -116,7 +116,8 @@ class JointOracle:
         """See `Oracle.round`."""
         partitions = make_partitions(self.blocks, problem.params.partitions)
         shared = parameters, self.layout, self.joint, problem.settled(), round_index
-        total: ModelSum = self.pool.sum(joint_sgd, partitions, *shared, name=f"sgd_{self.name}")
+        part = Part(round_index, problem.params.rounds)
+        total: ModelSum = self.pool.sum(joint_sgd, partitions, *shared, name=f"sgd_{self.name}", part=part)
         return total
 
     def fit(self, folder: Path, event: Tell = untold, tell: Tell = untold) -> FitResult:

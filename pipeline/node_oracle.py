@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.pool import Pool
+from pipeline.pool import Part, Pool
 from pipeline.watching.tree_watch import TreeWatch
 from tasks.fit.average import ModelSum
 from tasks.fit.blocks import Partition, make_partitions
@@ -166,6 +166,7 @@ class NodeOracle:
             problem.settled(),
             round_index,
             name=f"sgd_{self.node.label}",
+            part=Part(round_index, problem.params.rounds),
         )
         return total
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeline.pool import Pool
+from pipeline.pool import Part, Pool
 from tasks.fit.average import ModelSum
 from tasks.fit.blocks import choose_step, make_partitions, sgd_partition
 from tasks.fit.problem import SgdProblem, StepTrial
@@ -24,7 +24,7 @@ class PoolOracle:
 
     def round(self, problem: SgdProblem, parameters: Parameters, round_index: int) -> ModelSum:
         partitions = make_partitions(self.blocks, problem.params.partitions)
-        total: ModelSum = self.pool.sum(
-            sgd_partition, partitions, parameters, problem, round_index, name=f"sgd_{self.name}"
-        )
+        part = Part(round_index, problem.params.rounds)
+        shared = (parameters, problem, round_index)
+        total: ModelSum = self.pool.sum(sgd_partition, partitions, *shared, name=f"sgd_{self.name}", part=part)
         return total

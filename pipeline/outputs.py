@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unicodedata import east_asian_width
 
 from pipeline.owned import refuse_owned
 from tasks.errors import UsageError
@@ -15,6 +17,8 @@ from tasks.places import copy_file, is_remote, write_whole
 ACCURACY, RETRIEVAL = "labelgrove.accuracy", "labelgrove.retrieval"  # what numbers are about
 VERSION = 1
 PARQUET = ".parquet"
+NAME_CELLS = 40  # of a name within a sentence
+LEAST_NAME, DOTS = 12, "..."  # of a name that is cut: no terminal is so narrow that less would do
 TABLES = (PARQUET, ".csv", ".tsv")  # what predictions are written as
 
 
@@ -68,15 +72,20 @@ def check_ending(output: Path, endings: Sequence[str]) -> None:
 def put_in_place(joined: Path, output: Path) -> None:
     """Numbers of an earlier output go before what they are of."""
     metrics_path(output).unlink(missing_ok=True)
+    move_in(joined, output)
+
+
+def move_in(made: Path, output: Path) -> None:
+    """A local file that is whole, to its place: renamed, or put into a store."""
     if is_remote(output):
-        copy_file(joined, output)
+        copy_file(made, output)
     else:
-        os.replace(joined, output)
+        os.replace(made, output)
 
 
 def metrics_path(output: Path) -> Path:
-    """Where the numbers of an output stand: beside it."""
-    return output.with_name(f"{output.stem}.metrics.json")
+    """Where the numbers of an output stand: beside it, as p.metrics.json of p.parquet, p.csv.metrics.json of p.csv."""
+    return output.with_name(f"{output.stem if output.suffix == PARQUET else output.name}.metrics.json")
 
 
 def write_numbers(path: Path, kind: str, content: Mapping[str, Any]) -> None:
@@ -94,8 +103,41 @@ def is_ours(path: Path) -> bool:
     return isinstance(found, dict) and found.get("format") in (ACCURACY, RETRIEVAL)
 
 
-def text_table(lines: list[list[str]]) -> str:
-    """Lines of equally many cells, the first column to the left, the others to the right."""
-    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    padded = ("  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]) for line in lines)
+def text_table(lines: list[list[str]], names: Sequence[int] = (), width: int | None = None) -> str:
+    """Lines of equally many cells, the first column to the left, the others to the right.
+
+    names  columns of names, which are cut in the middle where a line would be wider than `width`; None: than the
+           terminal, and nothing is cut in files and pipes
+    """
+    widths = [max(cells(line[i]) for line in lines) for i in range(len(lines[0]))]
+    width = shutil.get_terminal_size((0, 0)).columns if width is None else width
+    room = width - 2 * (len(widths) - 1) - sum(widths[i] for i in range(len(widths)) if i not in names)
+    for place, i in enumerate(sorted(names, key=widths.__getitem__) if width else ()):
+        widths[i] = min(
+            widths[i], max(LEAST_NAME, room // (len(names) - place))
+        )  # what short names leave goes to others
+        room -= widths[i]
+    cut = [[cut_to(cell, width) for cell, width in zip(line, widths, strict=True)] for line in lines]
+    gaps = [[" " * (width - cells(cell)) for cell, width in zip(line, widths, strict=True)] for line in cut]
+    padded = (
+        "  ".join([line[0] + gap[0], *(space + cell for space, cell in zip(gap[1:], line[1:], strict=True))])
+        for line, gap in zip(cut, gaps, strict=True)
+    )
     return "".join(f"{line.rstrip()}\n" for line in padded)
+
+
+def cells(text: str) -> int:
+    """The columns of a terminal that a text takes: two a character of scripts that are written so."""
+    return len(text) + sum(east_asian_width(letter) in "WF" for letter in text)
+
+
+def cut_to(text: str, width: int) -> str:
+    """Its beginning and its end, where it is wider: names that begin alike often end in what tells them apart."""
+    if cells(text) <= width:
+        return text
+    head, tail = text, text
+    while cells(head) > (width - len(DOTS) + 1) // 2:
+        head = head[:-1]
+    while cells(tail) > (width - len(DOTS)) // 2:
+        tail = tail[1:]
+    return f"{head}{DOTS}{tail}"

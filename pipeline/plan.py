@@ -17,11 +17,11 @@ from pipeline.lock import holder
 from pipeline.published import REPORT, AskedStep, config_changes
 from pipeline.reasons import why_not
 from pipeline.rows_facts import rows_facts
+from pipeline.run_path import run_path
 from pipeline.stage import Asked, Estimate, Facts, Stage, fingerprints
 from pipeline.store import SOLVED, Done, RunFolder, bytes_below, read_manifest
 from pipeline.taxonomies import read_taxonomy_for
 from tasks.errors import LabelgroveError
-from tasks.places import at, is_remote
 
 IDLE_WORKER_BYTES = (320 << 20) + HEAP_KEPT_BYTES  # a process with everything imported and compiled, measured
 CACHE_SHARE, MOST_CACHE, LEAST_CACHE = 4, 1 << 30, 16 << 20  # rows kept: a quarter of what a worker may hold
@@ -254,17 +254,6 @@ def still_wanted(step: PlannedStep, done: Mapping[str, Done]) -> PlannedStep:
     return replace(step, done=None, reason=f"{', '.join(other)} came out otherwise than before", anew=True)
 
 
-def run_path(name: str, beside: Path, runs: Path | None) -> Path:
-    """runs/NAME beside the config file, or below the folder that the command line gives."""
-    return tidy((at(runs) if runs is not None else beside / "runs") / name)
-
-
-def tidy(path: Path) -> Path:
-    """The absolute path, as people would write it; of a URL itself."""
-    leads_up = ".." in path.parts and not is_remote(path)
-    return path.resolve() if leads_up else path.absolute()
-
-
 def identity(config: LoadedConfig, dataset: Dataset) -> dict[str, Any]:
     """What a run folder belongs to: with another of these it is another run."""
     return {"dataset": dataset.digest, "seed": config.run.seed, "block_rows": dataset.block_rows}
@@ -314,12 +303,3 @@ def _planned(stage: Stage, prints: dict[str, str], folder: RunFolder, facts: Fac
     if lost := stage.outputs_hold(folder.path, done):
         return PlannedStep(stage, mark, None, lost, estimate)
     return PlannedStep(stage, mark, done, "finished, digests hold", estimate)
-
-
-def human_bytes(n: float) -> str:
-    """1.5 GiB."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(n) < 1024 or unit == "GiB":
-            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"
-        n /= 1024
-    raise AssertionError("unreachable")

@@ -57,12 +57,27 @@ def silent(name: str, done: int, total: int, rows: int, rows_total: int) -> None
     """No progress shown."""
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Which of `count` alike calls one is: a round of a fit, say. Their progress is told as that of one call."""
+
+    number: int = 0
+    count: int = 1
+
+
+WHOLE = Part()
+
+
 @dataclass
 class Tally:
-    """Counts one call's tasks and rows, and tells `progress` of those to come and of each that ended."""
+    """Counts one call's tasks and rows, and tells `progress` of those to come and of each that ended.
+
+    part  of how many calls it is one: those before it count as done, those behind it as to come
+    """
 
     name: str
     progress: Progress
+    part: Part = WHOLE
     done: int = 0
     total: int = 0
     rows: int = 0
@@ -71,12 +86,17 @@ class Tally:
     def expect(self, items: Sequence[Item]) -> None:
         self.total += len(items)
         self.rows_total += sum(rows_of(item) for item in items)
-        self.progress(self.name, self.done, self.total, self.rows, self.rows_total)
+        self._tell()
 
     def ended(self, item: Item) -> None:
         self.done += 1
         self.rows += rows_of(item)
-        self.progress(self.name, self.done, self.total, self.rows, self.rows_total)
+        self._tell()
+
+    def _tell(self) -> None:
+        behind, count = self.part.number, self.part.count
+        done, rows = behind * self.total + self.done, behind * self.rows_total + self.rows
+        self.progress(self.name, done, count * self.total, rows, count * self.rows_total)
 
 
 def rows_of(item: Item) -> int:
@@ -111,7 +131,7 @@ class Pool(Protocol):
         """[fn(item, *shared) for item in items]: results must be small."""
         ...
 
-    def sum(self, fn: Function, items: Sequence[Item], *shared: Any, name: str) -> Any:
+    def sum(self, fn: Function, items: Sequence[Item], *shared: Any, name: str, part: Part = WHOLE) -> Any:
         """The sum of fn(item, *shared) over a tree of fixed shape (see tasks.sums); items must not be empty."""
         ...
 
@@ -173,13 +193,15 @@ class SerialPool(PoolBase):
         return outcome.result
 
     def map(self, fn: Function, items: Sequence[Item], *shared: Any, name: str) -> list[Any]:
-        tally = Tally(name, self.progress)
-        tally.expect(items)
-        with self.published(name, shared) as values:
-            return [self._call(fn, item, values, tally) for item in items]
+        return self._map(fn, items, shared, Tally(name, self.progress))
 
-    def sum(self, fn: Function, items: Sequence[Item], *shared: Any, name: str) -> Any:
-        return tree_sum(self.map(fn, items, *shared, name=name))
+    def sum(self, fn: Function, items: Sequence[Item], *shared: Any, name: str, part: Part = WHOLE) -> Any:
+        return tree_sum(self._map(fn, items, shared, Tally(name, self.progress, part)))
+
+    def _map(self, fn: Function, items: Sequence[Item], shared: tuple[Any, ...], tally: Tally) -> list[Any]:
+        tally.expect(items)
+        with self.published(tally.name, shared) as values:
+            return [self._call(fn, item, values, tally) for item in items]
 
     def unfold(
         self,
@@ -227,16 +249,17 @@ class DaskPool(PoolBase):
     def map(self, fn: Function, items: Sequence[Item], *shared: Any, name: str) -> list[Any]:
         results: list[Any] = [None] * len(items)
         with self.published(name, shared) as values, self.watch.guard(name) as watched:
-            for place, outcome in self._ended(fn, items, values, name, watched):
+            for place, outcome in self._ended(fn, items, values, Tally(name, self.progress), watched):
                 results[place] = outcome.result
                 self.receipts.extend(outcome.receipts)
         return results
 
-    def sum(self, fn: Function, items: Sequence[Item], *shared: Any, name: str) -> Any:
+    def sum(self, fn: Function, items: Sequence[Item], *shared: Any, name: str, part: Part = WHOLE) -> Any:
+        tally = Tally(name, self.progress, part)
         with self.published(name, shared) as values, self.watch.guard(name) as watched:
             totals: list[Any] = []  # of each window: the tree's lower levels, since a window is a power of FAN_IN
             for _ in self._ended(
-                fn, items, values, name, watched, lambda parts: totals.append(self._add_tree(parts, name, watched))
+                fn, items, values, tally, watched, lambda parts: totals.append(self._add_tree(parts, name, watched))
             ):
                 pass
             outcome = self.watch.result(self._add_tree(totals, name, watched))
@@ -289,7 +312,7 @@ class DaskPool(PoolBase):
         fn: Function,
         items: Sequence[Item],
         values: tuple[Any, ...],
-        name: str,
+        tally: Tally,
         held: Held,
         begun: Callable[[list[Any]], None] | None = None,
     ) -> Iterator[tuple[int, Any]]:
@@ -297,7 +320,7 @@ class DaskPool(PoolBase):
 
         begun  hears of the tasks of each window when they are submitted; results then stay on the workers
         """
-        tally, place_of = Tally(name, self.progress), dict[str, int]()
+        name, place_of = tally.name, dict[str, int]()
         tally.expect(items)
         stream, coming = self.watch.stream([], results=begun is None), deque(range(0, len(items), WINDOW))
         while coming or place_of:

@@ -15,9 +15,8 @@ from pipeline.dataset import Dataset
 from pipeline.stages.problems import class_counts
 from tasks.errors import UsageError
 from tasks.features.sift import SiftParams
-from tasks.files import disk_room
 from tasks.io import longest_side_of
-from tasks.places import is_remote
+from tasks.places import is_remote, write_whole
 
 FOLDER = "pipeline.presets"
 PRESETS = {
@@ -93,9 +92,8 @@ def refuse_changed(path: Path, text: str) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Raises DiskFull."""
-    with disk_room(str(path), len(text)):
-        path.write_text(text, encoding="utf-8")
+    """Whole or not at all: a part of a config would be refused as another one. Raises DiskFull."""
+    write_whole(path.absolute(), text.encode())
 
 
 def plain_name(data: Path) -> str:

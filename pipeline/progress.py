@@ -17,7 +17,7 @@ from pipeline.plan import PlannedStep
 from pipeline.report.numbers import seconds as seconds_text
 from pipeline.report.table import plain_terminal
 from pipeline.runner import View
-from pipeline.watching.pace import Pace
+from pipeline.watching.pace import Going, Pace
 
 PLAIN_SECONDS = 10.0  # a plain view is never silent for longer
 WIDE = 80  # cells of a terminal from which on a bar is drawn
@@ -48,7 +48,7 @@ class PlainView(View):
     """Lines without control codes, for logs and pipes; a thread of its own says that a silent call is alive."""
 
     def __init__(self, every: float = PLAIN_SECONDS) -> None:
-        self.pace, self.every = Pace(), every
+        self.pace, self.going, self.every = Pace(), Going(), every
         self.last = self.step_start = time.monotonic()
         self.call, self.counts = "looking at what is there", ""
         self._lock, self._stop = threading.Lock(), threading.Event()
@@ -86,6 +86,7 @@ class PlainView(View):
 
     def step(self, step: PlannedStep, number: int, count: int) -> None:
         self.step_start, self.call, self.counts = time.monotonic(), step.name, ""
+        self.going = Going()
         self.say(step_text(step, number, count))
 
     def finished(self, step: PlannedStep, seconds: float) -> None:  # noqa: ARG002
@@ -93,6 +94,7 @@ class PlainView(View):
 
     def progress(self, name: str, done: int, total: int, rows: int, rows_total: int) -> None:  # noqa: ARG002
         pace = pace_text(*self.pace(name, done, total, rows))
+        done, total = self.going(name, done, total)
         self.call, self.counts = name, f": {done}/{total} tasks" + (f", {pace}" if pace else "")
         self._life()
 
@@ -101,7 +103,7 @@ class BarView(View):
     """One live line for the call in hand, above it the steps that are behind."""
 
     def __init__(self, bars: Progress) -> None:
-        self.bars, self.pace = bars, Pace()
+        self.bars, self.pace, self.going = bars, Pace(), Going()
         self.task: Any = None
         self.name = ""
 
@@ -109,6 +111,7 @@ class BarView(View):
         self.bars.console.print(escape(text), highlight=False)
 
     def step(self, step: PlannedStep, number: int, count: int) -> None:
+        self.going = Going()
         self.say(step_text(step, number, count))
 
     def finished(self, step: PlannedStep, seconds: float) -> None:  # noqa: ARG002
@@ -121,10 +124,11 @@ class BarView(View):
         self.task = None
 
     def progress(self, name: str, done: int, total: int, rows: int, rows_total: int) -> None:  # noqa: ARG002
-        if self.task is None or name != self.name or done == 0:
+        rate, eta = self.pace(name, done, total, rows)
+        done, total = self.going(name, done, total)
+        if self.task is None or name != self.name:
             self._clear()
             self.task, self.name = self.bars.add_task(escape(name), total=total, pace=""), name
-        rate, eta = self.pace(name, done, total, rows)
         self.bars.update(self.task, completed=done, total=total, pace=pace_text(rate, eta))
 
 

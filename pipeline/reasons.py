@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pipeline.stage import Stage
 from pipeline.store import DONE, Done, RunFolder, RunFormat, read_sealed
+
+if TYPE_CHECKING:
+    from pipeline.stage import Stage
 
 
 def why_not(stage: Stage, mark: str, folder: RunFolder, changed: set[str]) -> str:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import psutil
 
+from pipeline.byte_sizes import human_bytes
 from pipeline.choice import model_of
 from pipeline.connection.worker_memory import DASK_PAUSE, PAUSE, WorkerRoom
 from pipeline.errors import TaskKilled
-from pipeline.plan import IDLE_WORKER_BYTES, LEAST_CACHE, MemoryPlan, Plan, PlannedStep, human_bytes
+from pipeline.plan import IDLE_WORKER_BYTES, LEAST_CACHE, MemoryPlan, Plan, PlannedStep
 from pipeline.stages.svm_setup import SvmSetup
 from pipeline.stages.svm_ways import smaller_svm, svm_of
 from tasks.errors import ResourceError

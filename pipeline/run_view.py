@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pipeline.commands.looking import FoundRun, find_run, summary_of_folder
+from pipeline.last_resort import named
 from pipeline.published import METRICS, results_of
 from pipeline.report.summary import RunSummary
 from pipeline.report.table import MARK, cells, footnotes, printable, shown_columns
@@ -56,7 +57,8 @@ class Run:
 
     path   the run folder, a file of it, or a config
     runs   where run folders of a config are, if not in runs/ beside it
-    Raises RunMissing where there is no run, RunFormat when its manifest is damaged or newer, ConfigError.
+    Raises RunMissing where there is no run, with what is there instead; RunFormat when its manifest is damaged or
+    newer; ConfigError for a config without a name; FileAccess where the place cannot be read; UrlRefused.
     """
 
     def __init__(self, path: str | os.PathLike[str], runs: str | os.PathLike[str] | None = None) -> None:
@@ -64,7 +66,10 @@ class Run:
         self.path: Path = self._found().folder.path
 
     def _found(self) -> FoundRun:
-        return find_run(*self._given)
+        try:
+            return find_run(*self._given)
+        except OSError as error:
+            raise named(error) from error
 
     def _summary(self) -> RunSummary:
         return summary_of_folder(self._found().folder)

@@ -31,11 +31,11 @@ from pipeline.plan import (
     make_plan,
     memory_plan,
     run_folder_of,
-    run_path,
     still_wanted,
 )
 from pipeline.pool import DaskPool, Progress, SerialPool, silent
 from pipeline.resources import check_resources, check_worker_memory, killed_in
+from pipeline.run_path import run_path
 from pipeline.stage import Asked, Work
 from pipeline.stop_request import Stop, stoppable
 from pipeline.store import (

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, Self
 
-import numba
 import numpy as np
 
 from tasks.errors import InputError
@@ -24,64 +23,6 @@ HeightKind = Literal["longest", "padded"]
 
 class TaxonomyInvalid(InputError):
     """The arrays do not describe a rooted tree in breadth-first order with the classes at its leaves."""
-
-
-@numba.njit(cache=True, nogil=True)
-def node_levels(parent: Array) -> Array:
-    """Level of each node, 0 at the root.
-
-    parent  (n_nodes,) int32: -1 for node 0, otherwise a smaller node id
-    returns (n_nodes,) int32
-    """
-    level = np.zeros(parent.size, np.int32)
-    for node in range(1, parent.size):
-        level[node] = level[parent[node]] + 1
-    return level
-
-
-@numba.njit(cache=True, nogil=True)
-def longest_heights(parent: Array) -> Array:
-    """Edges on the longest downward path from each node to a leaf. parent as in `node_levels`; (n_nodes,) int32."""
-    height = np.zeros(parent.size, np.int32)
-    for node in range(parent.size - 1, 0, -1):
-        height[parent[node]] = max(height[parent[node]], height[node] + 1)
-    return height
-
-
-@numba.njit(cache=True, nogil=True)
-def leaf_paths(parent: Array, level: Array, leaf_of_class: Array, n_levels: int) -> Array:
-    """Nodes from the root to each class's leaf; a shallow leaf is replicated to the last level (SPECS 1).
-
-    leaf_of_class (n_classes,) int32; returns (n_classes, n_levels) int32
-    """
-    paths = np.empty((leaf_of_class.size, n_levels), np.int32)
-    for c in range(leaf_of_class.size):
-        node = leaf_of_class[c]
-        for t in range(n_levels - 1, -1, -1):
-            paths[c, t] = node
-            if t <= level[node] and t > 0:
-                node = parent[node]
-    return paths
-
-
-@numba.njit(cache=True, nogil=True)
-def common_ancestors(paths: Array, first: Array, second: Array) -> Array:
-    """Lowest common ancestor of each pair of classes: the last node that their paths share.
-
-    paths         (n_classes, n_levels) int32, as of `leaf_paths`
-    first, second (n_pairs,) integers: classes; a negative one (no class) meets every class at the root
-    returns       (n_pairs,) int32 node ids
-    """
-    nodes = np.zeros(first.size, np.int32)
-    for i in range(first.size):
-        a, b = first[i], second[i]
-        if a < 0 or b < 0:
-            continue
-        for t in range(1, paths.shape[1]):
-            if paths[a, t] != paths[b, t]:
-                break
-            nodes[i] = paths[a, t]
-    return nodes
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +46,8 @@ class Taxonomy:
         object.__setattr__(self, "leaf_of_class", np.ascontiguousarray(self.leaf_of_class, np.int32))
         object.__setattr__(self, "names", tuple(self.names))
         _check_parents(self.parent)
+        from tasks.taxonomy_walks import node_levels  # compiled: whoever holds no taxonomy does not load it
+
         object.__setattr__(self, "level", node_levels(self.parent))
         _check_order(self.level)
         _check_leaves(self.parent, self.leaf_of_class)
@@ -151,6 +94,8 @@ class Taxonomy:
 
     @cached_property
     def _paths(self) -> Array:
+        from tasks.taxonomy_walks import leaf_paths
+
         paths: Array = leaf_paths(self.parent, self.level, self.leaf_of_class, self.n_levels)
         paths.setflags(write=False)
         return paths
@@ -161,6 +106,8 @@ class Taxonomy:
 
     @cached_property
     def _longest(self) -> Array:
+        from tasks.taxonomy_walks import longest_heights
+
         heights: Array = longest_heights(self.parent)
         return heights
 
@@ -174,6 +121,8 @@ class Taxonomy:
 
     def lca(self, first: Array, second: Array) -> Array:
         """Lowest common ancestor (node ids, int32) of pairs of classes; with NO_CLASS it is the root."""
+        from tasks.taxonomy_walks import common_ancestors
+
         nodes: Array = common_ancestors(self.paths(), np.atleast_1d(first), np.atleast_1d(second))
         return nodes
 

@@ -6,9 +6,12 @@ import ast
 import json
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
+
+from pipeline import commands
 
 ROOT = Path(__file__).resolve().parents[1]
 TASKS = sorted((ROOT / "tasks").rglob("*.py"))
@@ -23,12 +26,14 @@ MAY_USE_CLUSTER = {"pipeline/pool.py"} | CONNECTION | WITHIN_THE_SCHEDULER | SUB
 STORES = {"zarr", "numcodecs"}
 MAY_USE_STORES = {"tasks/zarr_nodes.py", "pipeline/ingest/zarr_folder.py"}
 HEAVY = {"bokeh", "dask", "distributed", "fsspec", "h5py", "matplotlib", "numba", "pyarrow", "scipy", "sklearn", "zarr"}
+DRAWING = {"jinja2", "matplotlib", "PIL"}
 
 
 def short(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+@cache
 def imported(path: Path) -> set[str]:
     """Top-level names of all imports of a module, also of those inside functions."""
     nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
@@ -37,12 +42,13 @@ def imported(path: Path) -> set[str]:
     return {name.split(".")[0] for name in names}
 
 
-def loaded_after(code: str, cwd: Path) -> set[str]:
-    """Top-level modules in sys.modules of a fresh process after `code`."""
-    script = f"import json, sys\n{code}\nprint(json.dumps(sorted({{m.split('.')[0] for m in sys.modules}})))"
+def loaded_after(code: str, cwd: Path, whole: bool = False) -> set[str]:
+    """Top-level modules in sys.modules of a fresh process after `code`; their `whole` names where asked for."""
+    script = f"import json, sys\n{code}\nprint(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", script], cwd=cwd, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    return set(json.loads(done.stdout.splitlines()[-1]))
+    names = json.loads(done.stdout.splitlines()[-1])
+    return set(names) if whole else {name.split(".")[0] for name in names}
 
 
 def test_there_is_something_to_check() -> None:
@@ -104,11 +110,51 @@ except SystemExit as end:
     assert not modules & HEAVY
 
 
+def test_who_looks_at_a_run_or_stops_it_loads_nothing_that_computes(tmp_path: Path) -> None:
+    """The commands themselves, not their imports alone: what a function imports when it is called counts, too."""
+    code = """
+from pathlib import Path
+from pipeline.cli import main
+from pipeline.store import FORMAT, MANIFEST, VERSION, write_sealed
+run = Path("run")
+run.mkdir()
+write_sealed(run / MANIFEST, {"format": FORMAT, "version": VERSION, "identity": {}, "steps": {}})
+for words in (["status"], ["status", "--json"], ["logs"], ["cancel"]):
+    main([*words, str(run)])
+"""
+    modules = loaded_after(code, tmp_path, whole=True)
+    assert "pydantic" in modules
+    assert not modules & (HEAVY | DRAWING | {"onnx"})
+    own = {name.removeprefix("pipeline.commands.") for name in modules if name.startswith("pipeline.commands.")}
+    assert own == {"cancelling", "following", "looking", "no_run"}
+
+
+def test_who_plans_or_reads_a_model_loads_nothing_that_draws_or_connects(tmp_path: Path) -> None:
+    """They need kernels, rows and stages; figures, templates, scikit-learn and Dask are of others."""
+    names = ("running", "submitting", "data", "inspecting", "predicting", "evaluating", "exporting", "retrieving")
+    modules = loaded_after("\n".join(f"import pipeline.commands.{name}" for name in names), tmp_path, whole=True)
+    assert {"numba", "zarr", "pipeline.systems"} <= modules
+    assert not modules & (CLUSTER | DRAWING | {"h5py", "sklearn", "onnx", "scipy.optimize", "scipy.stats"})
+
+
+def test_every_command_is_found() -> None:
+    assert {name: getattr(commands, name).__name__ for name in commands.__all__} == {n: n for n in commands.__all__}
+    assert set(commands.__all__) <= set(dir(commands))
+    with pytest.raises(AttributeError, match="no attribute 'dance'"):
+        commands.dance  # noqa: B018
+
+
 def test_importing_the_package_loads_nothing(tmp_path: Path) -> None:
     """What Python users take from it is loaded when it is asked for."""
-    modules = loaded_after("import pipeline", tmp_path)
-    assert not modules & (HEAVY | {"numpy", "pydantic", "tasks"})
-    asked = loaded_after("from pipeline import LabelTreeClassifier, Run\nassert LabelTreeClassifier.__init__", tmp_path)
+    code = """
+import pipeline
+before = {name.split(".")[0] for name in sys.modules}
+from pipeline import LabelTreeClassifier, Run
+assert LabelTreeClassifier.__init__
+"""
+    asked = loaded_after(f"{code}print(json.dumps(sorted(before)), file=open('before', 'w'))", tmp_path)
+    before = set(json.loads((tmp_path / "before").read_text()))
+    assert not before & (HEAVY | {"numpy", "pydantic", "tasks"})
     assert {"sklearn", "tasks"} <= asked
 
 

@@ -8,7 +8,10 @@ from typing import Any
 
 from pipeline.connection.profile import parse_bytes
 from pipeline.dataset import SPLITS, Dataset
+from pipeline.fields import fit
+from pipeline.foreign import foreign_note, foreign_to_dataset, foreign_to_model
 from pipeline.ingest import ingest as ingest_files
+from pipeline.last_resort import say
 from pipeline.owned import refuse_owned
 from pipeline.progress import pace_text
 from pipeline.run_check import run_problems
@@ -16,6 +19,7 @@ from pipeline.store import MANIFEST, RunFolder
 from tasks.errors import ArtefactError, UsageError
 from tasks.io import FEATURES
 from tasks.models.folder import verify_model
+from tasks.models.sums import HEADER, SUMS
 
 
 class NothingToVerify(UsageError):
@@ -46,7 +50,7 @@ def ingest(
     made = ingest_files(source, dataset, fmt=format, n_features=features, max_bytes=limit, **options)
     rate.end()
     for note in made.notes:
-        sys.stderr.write(f"{note.level}: {note.code}: {note.text}\n")
+        sys.stderr.write(f"{fit(f'{note.level}: {note.code}: {note.text}')}\n")
     counts = ", ".join(f"{made.split_counts[name]:,} {name}" for name in SPLITS)
     what = f"images ({counts})" if made.body == "images" else f"rows ({counts}), {made.n_features:,} features"
     sys.stderr.write(
@@ -94,10 +98,15 @@ class _Rate:
 
 
 def verify(path: Path) -> None:
-    """Read a dataset, a run folder or a model folder again; prints every problem, raises the first."""
+    """Read a dataset, a run folder or a model folder again; prints every problem, raises the first.
+
+    What lies in a dataset or a model and is no part of it is noted: it is no damage.
+    """
     problems = list(_problems(path))
     for problem in problems:
         sys.stdout.write(f"{problem}\n")
+    if note := foreign_note(_foreign(path, damaged=bool(problems))):
+        say(f"note: {path}: {note}")
     if problems:
         raise problems[0]
     sys.stdout.write(f"{path}: every digest holds\n")
@@ -105,15 +114,33 @@ def verify(path: Path) -> None:
 
 def _problems(path: Path) -> Any:
     """By what is there of it: the file that names a folder's kind may be the one that is lost."""
-    if (path / "model.json").is_file() or (path / "SHA256SUMS").is_file():
+    if _is_model(path):
         yield from _caught(lambda: verify_model(path))
-    elif (path / "zarr.json").is_file() or (path / FEATURES).is_dir():
+    elif _is_dataset(path):
         yield from Dataset.open(path).problems()
     elif (path / MANIFEST).is_file() or (path / "steps").is_dir():
         yield from run_problems(RunFolder(path.absolute()))
     else:
         hint = "give the folder of a dataset (NAME.zarr), a run (runs/NAME) or a model (runs/NAME/models/MODEL)"
         raise NothingToVerify("this is no dataset, no run and no model", str(path), hint)
+
+
+def _foreign(path: Path, damaged: bool) -> list[str]:
+    """Entries that are no part of it; none where that cannot be told: of a run, or of what cannot be read."""
+    try:
+        if _is_model(path):
+            return [] if damaged else foreign_to_model(path)
+        return foreign_to_dataset(Dataset.open(path)) if _is_dataset(path) else []
+    except ArtefactError:
+        return []
+
+
+def _is_model(path: Path) -> bool:
+    return (path / HEADER).is_file() or (path / SUMS).is_file()
+
+
+def _is_dataset(path: Path) -> bool:
+    return (path / "zarr.json").is_file() or (path / FEATURES).is_dir()
 
 
 def _caught(work: Any) -> Any:

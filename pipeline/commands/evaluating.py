@@ -21,6 +21,7 @@ from pipeline.ingest.remote import shown
 from pipeline.outputs import ACCURACY, place_of_file, text_table, write_numbers
 from pipeline.report.numbers import count, percent, plain, times
 from pipeline.report.relaxed_members import LINEAR
+from pipeline.stages.predict import relative_metrics
 from tasks.errors import UsageError
 from tasks.models.evaluate import Scores
 from tasks.models.folder import SavedModel
@@ -93,8 +94,10 @@ def evaluate(
         raise LabelsMissing(what, shown(data), "compare the classes: `labelgrove inspect` shows those of both")
     part = asked.split or ALL_ROWS
     hidden: tuple[str, ...] = () if proba else OF_PROBABILITIES
-    hidden += ("speedup",) if svm_facts(saved.model) else ()  # over one-vs-rest of other classes, or of kernels
     metrics = {name: value for name, value in scores.metrics()[part].items() if name not in hidden}
+    if told := svm_facts(saved.model):  # which may have learnt some of the classes
+        learnt = {"n_classes": told["classes"], "kernel": told["kernel"]}
+        metrics = relative_metrics(metrics, learnt, kind_of(saved.model))
     found = Evaluated(saved, part, scores.scores[part], metrics)
     facts = facts_of(found, asked, worst)
     if output is not None:
@@ -177,9 +180,9 @@ def text_of(facts: Mapping[str, Any]) -> str:
             [one["class"], f"{one['rows']:,}", f"{one['right']:,}", percent(one["right"] / one["rows"])]
             for one in facts["worst_classes"]
         ]
-        text += "\n" + text_table(worst)
+        text += "\n" + text_table(worst, names=(0,))
     if facts["confused_pairs"]:
         pairs = [["most confused", "taken for", "rows"]]
         pairs += [[one["class"], one["predicted"], f"{one['rows']:,}"] for one in facts["confused_pairs"]]
-        text += "\n" + text_table(pairs)
+        text += "\n" + text_table(pairs, names=(0, 1))
     return clean(text)

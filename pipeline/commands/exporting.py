@@ -5,17 +5,18 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from pipeline.byte_sizes import human_bytes
 from pipeline.commands.model_folders import refuse_other_folder
 from pipeline.commands.ranking_rows import check_beam
-from pipeline.export.npz import write_npz
+from pipeline.export.npz import stored_bytes, write_npz
 from pipeline.outputs import place_of_file
-from pipeline.plan import human_bytes
 from tasks.errors import UsageError
-from tasks.models.folder import load_model
+from tasks.models.folder import SavedModel, load_model
 
 NPZ, ONNX = "npz", "onnx"
 FORMATS = (NPZ, ONNX)
 TOP = 5  # classes per row, where nothing else is asked
+MUCH_LARGER = 4  # than the model: said before an ONNX file is written
 
 
 def export(
@@ -41,12 +42,24 @@ def export(
     if beam is not None:
         check_beam(beam, saved, model)
     if to == NPZ:
+        sys.stderr.write(f"{output.name} will take {human_bytes(stored_bytes(saved))}\n")
         write_npz(saved, output)
     else:
-        from pipeline.export.onnx_file import write_onnx
-
-        write_onnx(saved, output, min(TOP if top is None else top, saved.model.n_classes), beam)
+        _write_onnx(saved, output, top, beam)
     sys.stderr.write(f"{output}: {human_bytes(output.stat().st_size)}, digest {saved.digest}\n")
+
+
+def _write_onnx(saved: SavedModel, output: Path, top: int | None, beam: int | None) -> None:
+    """The size is said before anything is written, and why it is large."""
+    from pipeline.export.onnx_file import check_exportable, constant_bytes, write_onnx
+
+    check_exportable(saved, beam)
+    size, stored = constant_bytes(saved), stored_bytes(saved)
+    sys.stderr.write(f"{output.name} will take about {human_bytes(size)}\n")
+    if size > MUCH_LARGER * stored:
+        why = f"ONNX holds weights that are 0 like all others: {size / stored:.0f} times the {human_bytes(stored)}"
+        sys.stderr.write(f"warning: {why} of the model; --to npz takes no more than the model\n")
+    write_onnx(saved, output, min(TOP if top is None else top, saved.model.n_classes), beam)
 
 
 def _check(to: str, top: int | None, beam: int | None) -> None:

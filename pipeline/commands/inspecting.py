@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.accuracy import NONE, class_map
+from pipeline.byte_sizes import human_bytes
 from pipeline.commands.certifying import certificate_text, certified
 from pipeline.commands.inspecting_dataset import dataset_text, is_dataset
 from pipeline.commands.inspecting_svm import kind_of, learnt_text, svm_facts, svm_lines
@@ -19,8 +20,8 @@ from pipeline.commands.looking import clean
 from pipeline.commands.model_folders import refuse_other_folder
 from pipeline.dataset import SPLITS, Dataset
 from pipeline.dataset_facts import dataset_facts
+from pipeline.fields import fields_text
 from pipeline.outputs import text_table
-from pipeline.plan import human_bytes
 from pipeline.report.numbers import percent
 from pipeline.report.path_tables import path_table
 from pipeline.report.table import MARK, NOTE_WIDTH
@@ -190,7 +191,7 @@ def text_of(found: dict[str, Any]) -> str:
         ("digest", found["digest"]),
         *((f"  {key}", json.dumps(value, ensure_ascii=False)) for key, value in found["provenance"].items()),
     ]
-    text = "".join(f"{name:<14}  {value}\n" for name, value in lines)
+    text = fields_text(lines)
     text += hash_text(found["hash"]) if "hash" in found else ""
     if "certificate" in found:
         text += certificate_text(found["certificate"], found.get("certified"))

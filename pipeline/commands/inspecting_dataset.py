@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+from pipeline.byte_sizes import human_bytes
 from pipeline.commands.looking import clean
 from pipeline.dataset import SPLITS
 from pipeline.dataset_facts import FEW_ROWS, TOP_SHARE
-from pipeline.outputs import text_table
-from pipeline.plan import human_bytes
+from pipeline.fields import fields_text, fit
+from pipeline.outputs import NAME_CELLS, cut_to, text_table
 from pipeline.report.numbers import percent
 from tasks.io import FEATURES
 
@@ -40,8 +41,9 @@ def dataset_text(found: dict[str, Any]) -> str:
         ("digest", found["digests"]["content"]),
         *((f"  {name}", found["digests"][name]) for name in ("classes", "taxonomy")),
     ]
-    text = "".join(f"{name:<14}  {value}\n" for name, value in lines)
-    notes = "".join(f"{note['level']}: {note['code']}: {note['text']}\n" for note in found["notes"])
+    text = fields_text(lines)
+    told = (f"{note['level']}: {note['code']}: {note['text']}" for note in found["notes"])
+    notes = "".join(f"{fit(line)}\n" for line in told)
     tables = [table for table in (_spread_table(found), _class_table(found["classes"]), notes) if table]
     return clean(text + "".join(f"\n{table}" for table in tables))
 
@@ -82,8 +84,8 @@ def _class_table(classes: dict[str, dict[str, Any]]) -> str:
         ["Gini coefficient", *(f"{one['gini']:.3f}" for one in classes.values())],
     ]
     first = named[0]
-    said = f"largest: {first['largest_class']!r}; smallest: {first['smallest_class']!r}\n"
-    return text_table([head, *rows]) + said
+    largest, smallest = (cut_to(repr(first[key]), NAME_CELLS) for key in ("largest_class", "smallest_class"))
+    return text_table([head, *rows]) + f"{fit(f'largest: {largest}; smallest: {smallest}')}\n"
 
 
 def _taxonomy_text(found: dict[str, Any]) -> str:
@@ -93,7 +95,7 @@ def _taxonomy_text(found: dict[str, Any]) -> str:
     return (
         f"{found['nodes']:,} nodes, {found['leaves']:,} of them leaves, at depth "
         f"{depth['most'] if depth['least'] == depth['most'] else deep}; at most {found['widest']:,} children "
-        f"({found['widest_node']}){single}"
+        f"({cut_to(found['widest_node'], NAME_CELLS)}){single}"
     )
 
 

@@ -15,17 +15,16 @@ from typing import Any
 import psutil
 from pydantic import TypeAdapter, ValidationError
 
+from pipeline.commands.no_run import is_config, what_it_is
 from pipeline.config import Name, read_toml
 from pipeline.config_errors import ConfigError
 from pipeline.last_resort import say
-from pipeline.plan import human_bytes, run_path, tidy
 from pipeline.published import METRICS, results_of
 from pipeline.report.advice import advice_from
 from pipeline.report.numbers import seconds, short
 from pipeline.report.summary import RunSummary, SmallTable
 from pipeline.report.table import print_table, printable
-from pipeline.resources import free_bytes
-from pipeline.stages.publish import environment
+from pipeline.run_path import run_path, tidy
 from pipeline.state import state_of, what_next
 from pipeline.store import MANIFEST, RunFolder, RunFormat, read_json, read_manifest
 from pipeline.submitted.submission import ASKING, read_submission
@@ -49,7 +48,7 @@ def find_run(path: Path, runs: Path | None = None) -> FoundRun:
     """The run of a run folder, or of a config file. Raises RunMissing, ConfigError, RunFormat."""
     if path.is_file() and (path.absolute().parent / MANIFEST).is_file():  # a file of a run folder
         path = path.parent
-    if path.is_file():
+    if path.is_file() and is_config(path):
         folder = RunFolder(run_path(name_of(path), path.parent, runs))
         manifest = manifest_of(
             folder, f"{path} has not been run yet", f"type `labelgrove run {shlex.quote(str(path))}`"
@@ -57,14 +56,15 @@ def find_run(path: Path, runs: Path | None = None) -> FoundRun:
         other = f"{path} is not what this run was asked for: it has changed, or another config has its name"
         changed = "" if kept_begins_with(folder, path) else other
         return FoundRun(folder, manifest, changed)
-    what = "this is no run folder" if path.exists() else "there is no such file or folder"
-    hint = "give the config, or the folder that `run` has printed: runs/NAME"
     folder = RunFolder(tidy(path))
-    return FoundRun(folder, manifest_of(folder, what, hint))
+    return FoundRun(folder, manifest_of(folder))
 
 
-def manifest_of(folder: RunFolder, what: str, hint: str) -> dict[str, Any]:
-    """Raises RunMissing when nothing of a run is there, RunFormat when its manifest is missing, damaged or newer."""
+def manifest_of(folder: RunFolder, what: str = "", hint: str = "") -> dict[str, Any]:
+    """Raises RunMissing when nothing of a run is there, RunFormat when its manifest is missing, damaged or newer.
+
+    what, hint  of RunMissing; by default what the place is instead
+    """
     try:
         return read_manifest(folder)
     except (FileNotFoundError, NotADirectoryError):
@@ -73,7 +73,8 @@ def manifest_of(folder: RunFolder, what: str, hint: str) -> dict[str, Any]:
             raise RunFormat("the manifest is missing", str(folder / MANIFEST), again) from None
         if read_submission(folder) is not None:  # submitted, and not begun
             return {"identity": {}, "steps": {}}
-        raise RunMissing(what, str(folder.path), hint) from None
+        told, advice = (what, hint) if what else what_it_is(folder.path)
+        raise RunMissing(told, str(folder.path), advice) from None
 
 
 def name_of(config: Path) -> str:
@@ -204,6 +205,10 @@ def report(run: Path, *, runs: Path | None = None) -> None:
 
 def doctor(*, as_json: bool = False) -> dict[str, Any]:
     """Print what this machine offers and which versions decide the bits of a result."""
+    from pipeline.byte_sizes import human_bytes  # `status` does without what these load
+    from pipeline.resources import free_bytes
+    from pipeline.stages.publish import environment
+
     memory = psutil.virtual_memory()
     found: dict[str, Any] = {
         **environment(),

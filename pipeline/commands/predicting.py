@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.accuracy import Accuracy
+from pipeline.byte_sizes import human_bytes
 from pipeline.commands.ranking_rows import Asked, Predicted, checked_model, ranked
 from pipeline.connection.profile import is_far
 from pipeline.ingest.place import scratch_beside
 from pipeline.ingest.remote import shown
 from pipeline.outputs import ACCURACY, PARQUET, TABLES, metrics_path, output_place, put_in_place, write_numbers
-from pipeline.plan import human_bytes
 from pipeline.predictions_csv import write_csv
 from tasks.models.folder import SavedModel
 from tasks.models.predictions import LABEL_LOG, PROBABILITIES, join_parts
@@ -48,7 +48,7 @@ def predict(
     doubt                of a hierarchy: how near a split a row goes both ways; None: the model's own
     taxonomy             a file that hierarchical error is measured on, in place of the dataset's or the model's own
     output               Parquet, or by its ending .csv or .tsv: with the classes' names in place of their numbers
-    Where labels are known, a table goes to stdout and its numbers to OUTPUT.metrics.json.
+    Where labels are known, a table goes to stdout and its numbers to a file beside the output: see `metrics_path`.
     raises               OutputExists, PlaceTaken, NoProbabilities, ColumnMismatch, the errors of model, rows and labels
     """
     output = output_place(output, force, TABLES)

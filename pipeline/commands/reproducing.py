@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.choice import Choice
-from pipeline.commands.running import check_dataset_is_there, load, plan, run
+from pipeline.commands.running import DatasetMissing, load, plan, run
 from pipeline.config import LoadedConfig, load_config
 from pipeline.connection.profile import Profile
 from pipeline.dataset import Dataset
@@ -23,12 +23,14 @@ from pipeline.reproduce.figure import PaperFigure
 from pipeline.reproduce.found import Found, RunFound
 from pipeline.reproduce.needs import left_out, refuse_unfit
 from pipeline.reproduce.page import MadeFigure, judge_all, write_page
+from pipeline.reproduce.place import refuse_place
 from pipeline.resources import refusals
 from pipeline.stages.publish import environment
-from pipeline.store import read_json
+from pipeline.store import MANIFEST, read_json
 from tasks.errors import UsageError
-from tasks.places import is_remote
+from tasks.models.sums import HEADER
 
+INGEST = "`labelgrove ingest SOURCE DATASET` makes one"
 AGAIN = "type the same `labelgrove reproduce` again: it is made anew"
 
 
@@ -44,29 +46,27 @@ def reproduce(
     dry_run: bool = False,
     force: bool = False,
 ) -> None:
-    """Make a figure again: its runs, then its page and CSV in `folder`; or only list what there is.
+    """Make a figure again: its runs, then its page and CSV in `folder`; or, without a name, list what there is.
 
-    Raises UsageError, FigureUnfit, PresetChanged, ConfigError and what `run` raises; nothing is run before every part
-    of the figure is known to be possible.
+    Raises UsageError, PlaceTaken, OutputExists, FileAccess, DatasetMissing, DatasetFormat, FigureUnfit, PresetChanged,
+    ConfigError and what `run` raises. The place is known to be possible before data is read, and every part of the
+    figure before anything is run.
     """
     if listed or name is None:
-        if name is None and not listed:
-            hint = "`labelgrove reproduce --list` names them all"
-            raise UsageError(f"which of the {len(catalogue())} tables and figures?", "reproduce", hint)
-        sys.stdout.write(list_text() if name is None else details_text(figure_of(name)))
+        named = figure_of(name) if name is not None else None
+        dataset = opened(data) if data is not None else None
+        sys.stdout.write(list_text(dataset) if named is None else details_text(named, dataset))
         return
     figure = figure_of(name)
-    if is_remote(folder):
-        raise UsageError("the folder of a figure is on this machine", str(folder), "name a folder with -o")
-    if not figure.needs_data:
+    if figure.needs_data and data is None:
+        hint = f"labelgrove reproduce {name} --data DATASET; {INGEST}"
+        raise UsageError(f"{name} is made of a dataset: which one?", name, hint)
+    refuse_place(folder, name)
+    if not figure.needs_data or data is None:
         _without_data(figure, folder, data, dry_run)
         return
-    if data is None:
-        hint = f"labelgrove reproduce {name} --data DATASET"
-        raise UsageError(f"{name} is made of a dataset: which one?", name, hint)
-    check_dataset_is_there(data)
-    dataset = Dataset.open(data)
-    refuse_unfit(figure, dataset)
+    dataset = opened(data)
+    refuse_unfit(figure, dataset, catalogue().values())
     parts = configs_of(figure, dataset, data, folder, seed)
     with _folder_for(folder):
         _check(parts, overrides, profile, force or dry_run)
@@ -82,17 +82,31 @@ def reproduce(
     _finish(figure, Found(dataset, runs, why), folder, command, data.name)
 
 
+def opened(data: Path) -> Dataset:
+    """The dataset. Raises DatasetMissing, UsageError for what is none, and what opening it raises."""
+    if not data.exists():
+        raise DatasetMissing("there is no dataset", str(data), INGEST)
+    kinds = {"a run folder": MANIFEST, "a model folder": HEADER}
+    for kind, mark in kinds.items():
+        if (data / mark).is_file():
+            hint = "--data is a dataset, of which the figure's own models are trained: give the one it was made from"
+            raise UsageError(f"this is {kind}", str(data), hint)
+    if not (data / "zarr.json").is_file():
+        raise UsageError("this is no dataset", str(data), INGEST)
+    return Dataset.open(data)
+
+
 @contextlib.contextmanager
 def _folder_for(folder: Path) -> Iterator[None]:
-    """The folder is there, since the configs name the dataset from it; one that was made for nothing is removed."""
-    made = not folder.exists()
+    """The folder is there, since the configs name the dataset from it; those that were made for nothing are removed."""
+    made = [place for place in (folder, *folder.parents) if not place.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     try:
         yield
     except BaseException:
-        if made:
+        for place in made:
             with contextlib.suppress(OSError):
-                folder.rmdir()
+                place.rmdir()
         raise
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.accuracy import ALL_ROWS, NONE, known_classes
+from pipeline.byte_sizes import human_bytes
 from pipeline.commands.looking import find_run
 from pipeline.commands.new_rows import OPTIONS, open_rows, options_of
 from pipeline.commands.running import profile_of
@@ -19,7 +20,7 @@ from pipeline.dataset import COLUMNS, SPLITS
 from pipeline.ingest.place import scratch_beside
 from pipeline.ingest.remote import shown
 from pipeline.outputs import RETRIEVAL, metrics_path, output_place, put_in_place, text_table, write_numbers
-from pipeline.plan import MemoryPlan, human_bytes
+from pipeline.plan import MemoryPlan
 from pipeline.report.numbers import percent
 from pipeline.run_codes import RunCodes
 from pipeline.runner import View, open_pool

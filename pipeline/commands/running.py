@@ -8,15 +8,17 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from pipeline.byte_sizes import human_bytes
 from pipeline.choice import EVERYTHING, Choice, without
 from pipeline.config import LoadedConfig, RunConfig, dataset_of_text, load_config
 from pipeline.config_errors import ConfigError
 from pipeline.connection.profile import Profile, load_profile
 from pipeline.dataset import Dataset
+from pipeline.fields import fit
 from pipeline.histograms import readers_of, refuse_negative
 from pipeline.lock import locked
 from pipeline.notes import learner_notes, needed_note, note_line
-from pipeline.plan import IDLE_WORKER_BYTES, MemoryPlan, Plan, facts_of, human_bytes, make_plan, memory_plan
+from pipeline.plan import IDLE_WORKER_BYTES, MemoryPlan, Plan, facts_of, make_plan, memory_plan
 from pipeline.preset import PRESETS, write_preset
 from pipeline.progress import view_for_terminal
 from pipeline.published import stale_models
@@ -218,10 +220,10 @@ def plan_text(made: Plan, memory: MemoryPlan, foreign: bool) -> str:
         action = "run  " if step.runs else "reuse"
         tasks, each = step.estimate.tasks, human_bytes(step.estimate.task_bytes)
         need = f"about {tasks} task{'s' if tasks > 1 else ''}, {each} each" if tasks else f"in this process, {each}"
-        lines.append(f"  {action}  {step.name:<{wide}}  {step.reason}{f'  [{need}]' if step.runs else ''}")
+        lines.append(fit(f"  {action}  {step.name:<{wide}}  {step.reason}{f'  [{need}]' if step.runs else ''}", 9))
     lines += [f"  left out  {name}" for name in made.asked.left_out]
     notes = [*learner_notes(made.config.run.train, made.dataset), *needed_note(made.asked.needed)]
-    lines += [note_line(note) for note in notes]
+    lines += [fit(note_line(note)) for note in notes]
     limit = f" of {human_bytes(memory.limit)}" if memory.limit else ""
     limit = " (`run` looks what its workers have)" if foreign else limit
     if not made.to_run:
@@ -230,13 +232,13 @@ def plan_text(made: Plan, memory: MemoryPlan, foreign: bool) -> str:
     there = f", of which {human_bytes(begun)} are there already" if begun else ""
     dask = foreign or memory.workers
     beside = f", and {KEPT} reports of Dask of at most {human_bytes(MOST_BYTES)} each" if dask else ""
-    lines += [
-        "",
+    needs = [
         f"peak memory per worker  at most {human_bytes(memory.peak)}{limit}: process {human_bytes(IDLE_WORKER_BYTES)}, "
         f"cached rows {human_bytes(memory.cache)}, {memory.threads} x task {human_bytes(memory.task)}",
         *([f"memory of this process  at most {human_bytes(made.driver_bytes)}"] if made.driver_bytes else []),
         f"disk  at most {human_bytes(made.disk_bytes)}{there}{beside}, {_room_text(made.folder.path)}",
     ]
+    lines += ["", *map(fit, needs)]
     return "\n".join(lines) + "\n"
 
 
@@ -274,7 +276,7 @@ def check(
         listed = [finding_json(error) for error in unique.values()]
         sys.stdout.write(json.dumps({"errors": listed, "notes": notes}, indent=1) + "\n")
     else:
-        for text in [*unique, *notes]:
+        for text in [*unique, *map(fit, notes)]:
             sys.stdout.write(text + "\n")
         found = f"{len(unique):,} finding{'s' * (len(unique) > 1)}: `run` would refuse this\n"
         sys.stdout.write(found if unique else "nothing stands in the way of a run\n")

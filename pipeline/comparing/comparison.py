@@ -13,9 +13,11 @@ from pipeline.comparing.rows import Paired, TestedRows, paired, read_rows, same_
 from pipeline.comparing.runs import ComparedRun
 from pipeline.report.advice import Advice, Pair, paired_error
 from pipeline.report.first import advice_of
+from pipeline.report.metrics import Metrics
 from pipeline.report.numbers import MISSING
 from pipeline.report.relaxed_members import models_of_all_classes
-from pipeline.report.summary import Metrics, RunSummary, best_model
+from pipeline.report.summary import RunSummary, best_model
+from tasks.classes import ClassTable
 from tasks.errors import LabelgroveError
 from tasks.rows.base import Array
 
@@ -41,16 +43,20 @@ class ClassLine:
 class Comparison:
     """What is shown.
 
-    summary      the models of the runs whose accuracies compare (of the most such), named RUN/MODEL, as a report shows
-                 those of one run; others  the same of the other runs, where not all compare
+    groups       names of the runs whose accuracies compare, the most such first
+    summary      the models of the first group, named RUN/MODEL, as a report shows those of one run; others  the same of
+                 each other group
+    untested     the same of the runs without an accuracy, where other runs have some; None: there are none
     warnings     why accuracies do not compare; notes  what else to know
     differences  (what, its value in each run); pairs  the best models of the runs on the same rows
     best, classes  the best models that have the same test rows, and the classes, those that they differ on most first
     """
 
     runs: Sequence[ComparedRun]
+    groups: Sequence[Sequence[str]]
     summary: RunSummary
     others: Sequence[RunSummary]
+    untested: RunSummary | None
     warnings: Sequence[str]
     notes: Sequence[str]
     differences: Sequence[tuple[str, ...]]
@@ -69,10 +75,11 @@ def compared(runs: Sequence[ComparedRun]) -> Comparison:
     notes = [note for run in runs for note in run.notes]
     best = {run.name: name for run in runs if (name := best_model(_whole(run))) is not None}
     tested = {run.name: found for run in runs if (found := _rows_of(run, best.get(run.name), notes)) is not None}
-    groups = grouped(runs, tested)
-    first = max(groups, key=len)
-    others = [group for group in groups if group is not first]
-    judged = [run for run in first if run.name in tested]
+    untested = [run for run in runs if best_model(run.summary.models) is None]
+    groups = grouped([run for run in runs if run not in untested], tested) or [untested]
+    groups.sort(key=len, reverse=True)
+    first, *others = groups
+    judged = _same_rows_as_first([run for run in first if run.name in tested], tested)
     names = {run.name: f"{run.name}/{best[run.name]}" for run in judged}
     pairs = [
         paired((names[one.name], names[other.name]), tested[one.name], tested[other.name])
@@ -81,15 +88,22 @@ def compared(runs: Sequence[ComparedRun]) -> Comparison:
     ]
     return Comparison(
         runs,
+        [[run.name for run in group] for group in groups],
         advised(first, notes),
         [advised(group, notes) for group in others],
-        _warnings(groups, first),
+        merged(untested) if untested and first is not untested else None,
+        _warnings(groups, untested),
         list(dict.fromkeys(notes)),
         differences(runs),
         pairs,
         [names[run.name] for run in judged],
-        _classes(judged, tested) if len(judged) > 1 else [],
+        classes_of([tested[run.name] for run in judged], judged[0].classes) if len(judged) > 1 else [],
     )
+
+
+def _same_rows_as_first(runs: Sequence[ComparedRun], tested: Mapping[str, TestedRows]) -> list[ComparedRun]:
+    """The first run, and those of the others whose best models have the very same test rows."""
+    return [run for run in runs if same_rows(tested[runs[0].name], tested[run.name], _class_names(runs[0], run))]
 
 
 def advised(runs: Sequence[ComparedRun], notes: list[str]) -> RunSummary:
@@ -167,15 +181,17 @@ def _class_names(one: ComparedRun, other: ComparedRun) -> dict[str, Array] | Non
     return {"one": np.array(first.names, object), "other": np.array(second.names, object)}
 
 
-def _warnings(groups: Sequence[Sequence[ComparedRun]], first: Sequence[ComparedRun]) -> list[str]:
+def _warnings(groups: Sequence[Sequence[ComparedRun]], untested: Sequence[ComparedRun]) -> list[str]:
     """What has to be read before the table."""
     said = []
     if len(groups) > 1:
         parts = "; ".join(", ".join(run.name for run in group) for group in groups)
         said.append(
-            f"these runs were tested on different rows, so their accuracies do not compare: {parts}. Marks, figures "
-            f"and what to take are of {', '.join(run.name for run in first)}; the other models have tables of their own"
+            f"these runs were tested on different rows, so their accuracies do not compare: {parts}. What to take is "
+            f"told of each; marks and figures are of {', '.join(run.name for run in groups[0])}, the other models have "
+            f"tables of their own"
         )
+    said += [_untested_text(run) for run in untested if run.summary.models]
     for group in groups:
         if len({run.data for run in group}) > 1:
             names = ", ".join(run.name for run in group)
@@ -184,6 +200,13 @@ def _warnings(groups: Sequence[Sequence[ComparedRun]], first: Sequence[ComparedR
                 f"taken for the same rows with other features"
             )
     return said
+
+
+def _untested_text(run: ComparedRun) -> str:
+    if run.facts.get("test_rows") == 0:
+        advice = "ingest the data with a part to test (--split)"
+        return f"{run.name} has no test rows, so its models have no accuracy to compare: {advice}"
+    return f"no model of {run.name} was tested, so it has no accuracy to compare"
 
 
 # ---- row by row ----------------------------------------------------------------------------------------------------
@@ -215,18 +238,23 @@ def _advice(runs: Sequence[ComparedRun], summary: RunSummary, notes: list[str]) 
     return advice_of(replace(summary, paired=errors))
 
 
-def _classes(runs: Sequence[ComparedRun], tested: Mapping[str, TestedRows]) -> list[ClassLine]:
-    """The classes with test rows, those first on which the best models of some runs differ most; ties to more rows."""
-    table = runs[0].classes
-    if table is None or any(_class_names(runs[0], run) is not None for run in runs[1:]):
-        return []  # numbered apart
-    n = len(table)
-    found = [tested[run.name].by_class(n) for run in runs]
-    rows = found[0][1]
+def classes_of(tested: Sequence[TestedRows], table: ClassTable | None) -> list[ClassLine]:
+    """The classes with test rows, those first on which some models differ most; ties to more rows.
+
+    tested  the models' same test rows: whichever number a dataset gives a class, its rows are those of the first
+    table   of the classes of the first; None: they are told by number
+    """
+    label = tested[0].label
+    rows = np.bincount(label)
+    found = [np.bincount(label[one.right], minlength=rows.size) for one in tested]
     lines = [
-        ClassLine(table.ids[c], table.names[c], int(rows[c]), tuple(int(right[c]) for right, _ in found))
+        ClassLine(
+            str(c) if table is None else table.ids[c],
+            "" if table is None else table.names[c],
+            int(rows[c]),
+            tuple(int(right[c]) for right in found),
+        )
         for c in np.flatnonzero(rows).tolist()
-        if all(int(other[c]) == int(rows[c]) for _, other in found)
     ]
     return sorted(lines, key=lambda line: (-line.spread, -line.rows))
 

@@ -9,13 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.comparing.comparison import Comparison, named
+from pipeline.report.advice import Advice, Choice, accuracy_text
 from pipeline.report.csvs import csv_text
-from pipeline.report.numbers import MISSING, percent, short
+from pipeline.report.first import test_rows_of
+from pipeline.report.metrics import known
+from pipeline.report.numbers import MISSING, in_percent, percent, short
 from pipeline.report.page import write_report
 from pipeline.report.summary import RunSummary, SmallTable
 from pipeline.report.table import cells, shown_columns
-from tasks.places import at, write_whole
+from tasks.places import at, remove_at, write_whole
 
+CLASSES = "Where they differ most"
+OTHER_ROWS = "Tested on other rows than the models above: compare within this table alone."
+NO_ACCURACY = "Not tested: there is no accuracy to compare."
 MOST_CLASSES = 20  # of those on which the models differ most
 MANY = 4  # runs from which on a title counts them
 MOST_DIFFERENCES = 200  # lines of what differs that are shown; the CSV has all
@@ -27,8 +33,10 @@ def figures_of(page: Path) -> Path:
 
 
 def write_page(page: Path, found: Comparison, typed: Sequence[str]) -> None:
-    """The page and its CSV, each whole or not at all, the page last. typed: the command, as it is shown."""
+    """The page and its CSV, each whole or not at all, the page last; a page that is replaced goes first, so none stands
+    beside numbers of others. typed: the command, as it is shown."""
     folder = figures_of(at(page))
+    remove_at(at(page))
     runs = [run.name for run in found.runs]
     texts = {
         "differences": csv_text(["what", *runs], found.differences),
@@ -55,13 +63,33 @@ PAIR_FIELDS = ("first", "second", "both", "only_first", "only_second", "neither"
 def shown(found: Comparison) -> RunSummary:
     """The models with the tables below them."""
     apart = [model_table(other) for other in found.others]
+    apart += [] if found.untested is None else [model_table(found.untested, NO_ACCURACY)]
     tables = [*apart, pair_table(found), class_table(found), difference_table(found)]
     return replace(
         found.summary,
         name=f"Comparison of {title(found)}",
-        warnings=found.warnings,
-        tables=[table for table in tables if table.rows],
+        foremost=found.warnings,
+        choices=choices(found) if found.others else (),
+        tables=[table for table in tables if table.rows or table.title == CLASSES],
     )
+
+
+def choices(found: Comparison) -> list[Choice]:
+    """What to take of each group of runs that compare."""
+    return [
+        _choice(", ".join(names), summary)
+        for names, summary in zip(found.groups, (found.summary, *found.others), strict=True)
+    ]
+
+
+def _choice(of: str, summary: RunSummary) -> Choice:
+    advice = summary.advice or Advice()
+    if advice.lines:
+        return Choice(of, advice.brief, tuple(line for line in advice.lines[1:] if line not in advice.brief))
+    scored = [(name, top1) for name, metrics in summary.models.items() if (top1 := known(metrics, "top1")) is not None]
+    if len(scored) == 1:
+        return Choice(of, f"only {scored[0][0]} was tested, {accuracy_text(scored[0][1], test_rows_of(summary))}.")
+    return Choice(of, "no two models compare, so none is to be preferred.")
 
 
 def title(found: Comparison) -> str:
@@ -69,13 +97,11 @@ def title(found: Comparison) -> str:
     return " and ".join(names) if len(names) < MANY else f"{len(names)} runs"
 
 
-def model_table(run: RunSummary) -> SmallTable:
-    """The models of runs that do not compare with those of the main table."""
+def model_table(run: RunSummary, why: str = "") -> SmallTable:
+    """The models of runs that do not compare with those of the main table. why: where it is not that rows differ."""
     (_, *heading), *lines = cells(run, shown_columns(run))
     rows = [(f"{mark} {name}".strip(), *rest) for mark, name, *rest in lines]
-    take = run.advice.brief if run.advice is not None else ""
-    note = f"Tested on other rows than the models above: compare within this table alone. {take}".strip()
-    return SmallTable(f"Models of {run.name}", heading, rows, note)
+    return SmallTable(f"Models of {run.name}", heading, rows, why or OTHER_ROWS)
 
 
 def pair_table(found: Comparison) -> SmallTable:
@@ -87,7 +113,7 @@ def pair_table(found: Comparison) -> SmallTable:
             f"{one.both:,}",
             f"{one.only_first:,}",
             f"{one.only_second:,}",
-            f"{100 * one.difference:+.1f}",
+            ("-" if one.difference < 0 else "+") + in_percent(abs(one.difference)),
             short(one.p_value),
         )
         for one in found.pairs
@@ -105,7 +131,16 @@ def class_table(found: Comparison) -> SmallTable:
     chosen = [line for line in found.classes if line.spread][:MOST_CLASSES]
     rows = [(named(line), f"{line.rows:,}", *(percent(right / line.rows) for right in line.right)) for line in chosen]
     note = "Accuracy of the best model of each run, by class; the CSV beside the page has all classes."
-    return SmallTable("Where they differ most", ("class", "test rows", *found.best), rows, note)
+    return SmallTable(CLASSES, ("class", "test rows", *found.best), rows, note if rows else _no_classes(found))
+
+
+def _no_classes(found: Comparison) -> str:
+    """Why no class is told."""
+    if found.classes:
+        return f"Of every class {', '.join(found.best)} have as many rows right."
+    if len(found.best) == 1 and len(found.groups[0]) == 1:
+        return "Classes are compared where runs have the same test rows: no two of these runs do."
+    return "Classes are compared by the predictions of the best model of each run: those of two runs are needed."
 
 
 def difference_table(found: Comparison) -> SmallTable:
@@ -117,6 +152,10 @@ def difference_table(found: Comparison) -> SmallTable:
     return SmallTable("What differs between the runs", ("", *(run.name for run in found.runs)), rows, note)
 
 
+def _advice(summary: RunSummary) -> dict[str, Any] | None:
+    return None if summary.advice is None else asdict(summary.advice)
+
+
 def as_json(found: Comparison) -> dict[str, Any]:
     """Plain values."""
     return {
@@ -124,11 +163,15 @@ def as_json(found: Comparison) -> dict[str, Any]:
             {"name": run.name, "folder": str(run.folder.path), "overrides": list(run.overrides), **dict(run.facts)}
             for run in found.runs
         ],
-        "comparable": not found.others,
+        "comparable": not found.others and found.untested is None,
         "warnings": list(found.warnings),
         "notes": list(found.notes),
         "models": {name: dict(metrics) for name, metrics in found.models.items()},
-        "advice": asdict(found.summary.advice) if found.summary.advice is not None else None,
+        "advice": None if found.others else _advice(found.summary),
+        "advice_by_rows": [
+            {"runs": list(names), "advice": _advice(summary)}
+            for names, summary in zip(found.groups, (found.summary, *found.others), strict=True)
+        ],
         "row_by_row": [one.as_json() for one in found.pairs],
         "differences": [{"what": line[0], "values": list(line[1:])} for line in found.differences],
         "classes": [

@@ -26,11 +26,6 @@ class TestedRows:
     label: Array
     right: Array
 
-    def by_class(self, n_classes: int) -> tuple[Array, Array]:
-        """(right, rows) of each class, both (n_classes,) int64."""
-        rows = np.bincount(self.label, minlength=n_classes)
-        return np.bincount(self.label[self.right], minlength=n_classes), rows
-
 
 @dataclass(frozen=True, slots=True)
 class Paired:

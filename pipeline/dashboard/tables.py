@@ -153,7 +153,7 @@ def _in_hand(step: StepState) -> str:
 
 def _bar(share: float, kind: str = "") -> str:
     width = f"{100 * share:.1f}"
-    return f'<div class="bar {kind}"><i style="width:{width}%"></i><b>{100 * share:.0f} %</b></div>'
+    return f'<div class="bar {kind}"><i style="width:{width}%"></i><b>{percent(share, 0)}</b></div>'
 
 
 def tree_tables(run: RunState) -> str:

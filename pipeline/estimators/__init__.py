@@ -13,7 +13,7 @@ from pipeline.estimators.classifiers import (
     TraceNormClassifier,
 )
 from pipeline.estimators.encoders import ProductQuantizer, WTAHasher
-from pipeline.estimators.errors import BadParameter, BadRows, FolderTaken
+from pipeline.estimators.errors import BadParameter, BadRows, FolderTaken, NoNumbers
 from pipeline.estimators.trained import TrainedClassifier
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "HeshingClassifier",
     "KMeansTreeClassifier",
     "LabelTreeClassifier",
+    "NoNumbers",
     "ProductQuantizer",
     "RelaxedHierarchyClassifier",
     "TraceNormClassifier",

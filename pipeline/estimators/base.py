@@ -22,6 +22,7 @@ from pipeline.estimators.predicting import all_scores, best_classes, probabiliti
 from pipeline.estimators.rows import rows_of
 from pipeline.estimators.saving import load_estimator, save_estimator
 from pipeline.estimators.trees_given import taxonomy_of
+from pipeline.estimators.whole import as_before
 from tasks.models.flat import is_probabilistic
 from tasks.models.folder import SavedModel
 from tasks.rows.base import Array
@@ -138,12 +139,18 @@ class Classifier(Predictor):
 
         Rows of zarr and Dask arrays are read block by block and copied to temporary files, never held at once. The
         model is that of `labelgrove run` for the same rows, labels, seed and parameters.
+        A fit that fails or is interrupted leaves the estimator as it was.
         Raises BadParameter and BadRows, both ValueErrors; the named errors of clusters, memory and disk.
         """
+        with as_before(self):
+            self._fit(X, y)
+        return self
+
+    def _fit(self, rows: Any, y: Any) -> None:
         seed = seed_of(self.random_state)
         encodings = self._encodings()
         config = config_of(seed, [sections(self._section(), encodings)], encodings)
-        rows, y = checked_pair(self, X, y)
+        rows, y = checked_pair(self, rows, y)
         labels = labelled(y)
         asked = Fit(
             config,
@@ -158,7 +165,6 @@ class Classifier(Predictor):
         self._warn_of_few(found.n_validation, asked.validation, len(y))
         self.model_, self.results_, self.digest_ = found.saved, found.results, found.dataset
         self.classes_ = labels.classes
-        return self
 
     def _section(self) -> dict[str, Any]:
         given = self.get_params(deep=False)
@@ -194,7 +200,7 @@ class Classifier(Predictor):
                 f"validation_fraction = {share} of {n_rows} rows are none that a class can spare: "
                 f"{type(self).__name__} chooses on its training rows"
             )
-            warnings.warn(text, FewRowsWarning, stacklevel=3)
+            warnings.warn(text, FewRowsWarning, stacklevel=4)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:

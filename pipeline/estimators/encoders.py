@@ -16,6 +16,7 @@ from pipeline.estimators.fitting import Fit, fitted, unlabelled
 from pipeline.estimators.inputs import checked_rows, mapped_rows
 from pipeline.estimators.parameters import config_of, seed_of
 from pipeline.estimators.rows import blocks_of, rows_of
+from pipeline.estimators.whole import as_before
 from pipeline.stage import encode_step
 from pipeline.stages.codes import code_params
 from pipeline.stages.train import encoder_of
@@ -105,10 +106,15 @@ class ProductQuantizer(Encoder):
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Train the codebooks on rows (n_rows, n_features): NumPy, SciPy sparse, zarr or Dask. y is not read.
 
-        Raises BadParameter, BadRows (both ValueErrors).
+        A fit that fails leaves the quantizer as it was. Raises BadParameter, BadRows (both ValueErrors).
         """
+        with as_before(self):
+            self._fit(X)
+        return self
+
+    def _fit(self, rows: Any) -> None:
         config = self._config()
-        rows = checked_rows(self, X)
+        rows = checked_rows(self, rows)
         least = 1 << self._encoding(config).model_dump()["bits"]
         n_rows = _count(rows)
         if n_rows < max(2, least):
@@ -119,7 +125,6 @@ class ProductQuantizer(Encoder):
         )
         with fitted(asked, rows) as (trained, _):
             self.codebooks_ = encoder_of(trained.folders[encode_step(self._kind())]).tensors()["codebooks"].copy()
-        return self
 
     def transform(self, X: Any) -> Any:
         """Codes (n_rows, n_subquantizers) uint8; of a Dask array a Dask array, computed when it is asked for."""
@@ -199,11 +204,19 @@ class WTAHasher(Encoder):
         return section
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Draw the hashes for rows of this width; their values are not read but checked. y is not read."""
+        """Draw the hashes for rows of this width; their values are not read but checked. y is not read.
+
+        A fit that fails leaves the hasher as it was. Raises BadParameter, BadRows (both ValueErrors).
+        """
+        with as_before(self):
+            self._fit(X)
+        return self
+
+    def _fit(self, rows: Any) -> None:
         config = self._config()
         if self.output not in (CODES, ONE_HOT):
             raise BadParameter(f"output = {self.output!r}: expected {CODES!r} or {ONE_HOT!r}", "output")
-        checked_rows(self, X)
+        checked_rows(self, rows)
         encoding: Any = self._encoding(config)
         try:
             check_window(encoding.window, self.n_features_in_)
@@ -211,7 +224,6 @@ class WTAHasher(Encoder):
         except LabelgroveError as error:
             error.what = f"{error.what} (n_features = {self.n_features_in_})"
             raise_in_python(error, "")
-        return self
 
     def transform(self, X: Any) -> Any:
         """One-hot rows (n_rows, hashes * codes) float32 as CSR, or codes (n_rows, hashes); of Dask arrays lazily."""

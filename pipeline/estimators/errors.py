@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
 
-from tasks.errors import InputError, LabelgroveError, UsageError
+from pipeline.last_resort import FileAccess
+from tasks.errors import InputError, LabelgroveError, UsageError, is_starved
+from tasks.files import NO_ROOM, DiskFull
 
 
 class BadParameter(UsageError, ValueError):
@@ -13,6 +18,10 @@ class BadParameter(UsageError, ValueError):
 
 class BadRows(InputError, ValueError):
     """Rows or labels given to an estimator cannot be used."""
+
+
+class NoNumbers(BadRows, TypeError):
+    """Rows given to an estimator hold text, dates or other objects that are no numbers."""
 
 
 class FolderTaken(UsageError, ValueError):
@@ -33,6 +42,7 @@ WORDS = {  # of the command line and the config -> of Python
 }
 ROWS = {"array": "X", "matrix": "X"}  # how ingest calls rows in memory
 SECTIONS = ("encode ", "train ")
+FREE = "free some space and type the same command again"
 NO_GUARD = "start a new process before"  # what Python says of a script that workers would run again
 GUARD = 'in a script, put the calls under `if __name__ == "__main__":`, as for every local cluster'
 
@@ -60,3 +70,26 @@ def raise_in_python(error: LabelgroveError, section: str) -> NoReturn:
     kind = BadParameter if usage else BadRows
     name = "" if isinstance(error, UsageError) else f"{error.code}: "
     raise kind(f"{name}{in_python(error.what)}", in_python(where), in_python(error.hint)) from error
+
+
+@contextmanager
+def os_errors(place: Any, hint: str) -> Iterator[None]:
+    """Errors of the disk within the block as FileAccess or DiskFull, with the path that the system names, or `place`.
+
+    hint  what to do, unless the disk is full
+    """
+    if "\0" in str(place):
+        raise FileAccess("a path holds no null character", repr(str(place)), hint)
+    try:
+        yield
+    except LabelgroveError as error:
+        error.hint = in_python(error.hint)
+        raise
+    except OSError as error:
+        if is_starved(error):
+            raise
+        name = error.filename if isinstance(error.filename, str | bytes) else str(place)
+        where = os.fsdecode(name) if os.fsdecode(name) else str(place)
+        if error.errno in NO_ROOM:
+            raise DiskFull(NO_ROOM[error.errno], where, in_python(FREE)) from error
+        raise FileAccess(error.strerror or str(error) or type(error).__name__, where, hint) from error

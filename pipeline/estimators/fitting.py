@@ -18,9 +18,10 @@ from threadpoolctl import threadpool_limits
 from pipeline.config import RunConfig
 from pipeline.connection.profile import load_profile
 from pipeline.dataset import Dataset
-from pipeline.estimators.errors import BadParameter, raise_in_python
+from pipeline.estimators.errors import BadParameter, os_errors, raise_in_python
 from pipeline.estimators.labels import Labelled
-from pipeline.estimators.rows import is_far, spooled
+from pipeline.estimators.rows import described, is_far, spooled
+from pipeline.estimators.temporary import owned_folder
 from pipeline.ingest import ingest
 from pipeline.training_only import Trained, pool_of, train_only
 from tasks.cache import ROWS
@@ -30,6 +31,7 @@ from tasks.models.folder import SavedModel, load_model
 MEMORY_FILES = Path("/dev/shm")  # on Linux: files that no disk has to hold
 SMALL_BYTES = 32 << 20  # of rows whose dataset may lie there
 DATASET = "dataset.zarr"
+PLACE_HINT = "folder=... names a folder for temporary files, else TMPDIR of the environment: one that can be written"
 
 
 @dataclass(frozen=True)
@@ -68,11 +70,14 @@ def fit_model(asked: Fit, rows: Any) -> Fitted:
     """Fit the one learner of a config.
 
     rows  a NumPy array, a SciPy matrix, or a zarr or Dask array
-    Raises BadParameter and BadRows, which are ValueErrors, and the errors of clusters, memory and disk as they are.
+    Raises BadParameter and BadRows, which are ValueErrors, and the errors of clusters and memory as they are, those of
+    the disk as FileAccess and DiskFull.
     """
     with fitted(asked, rows) as (trained, dataset):
         name = asked.config.train[0].name
-        saved = replace(load_model(trained.model(name)), folder="")
+        saved = load_model(trained.model(name))
+        told = {**saved.header["provenance"], "dataset_name": described(rows, dataset.n_rows)}  # not a temporary file's
+        saved = replace(saved, folder="", header={**saved.header, "provenance": told})
         return Fitted(saved, trained.results(name), dataset.digest, dataset.split_counts["validation"])
 
 
@@ -80,7 +85,7 @@ def fit_model(asked: Fit, rows: Any) -> Fitted:
 def fitted(asked: Fit, rows: Any) -> Iterator[tuple[Trained, Dataset]]:
     """What the stages have made, in temporary files that are gone after the block."""
     # One BLAS thread, as workers have: products differ in their last bits with the number of threads.
-    with _named(asked.section), temporary(asked, rows) as place, threadpool_limits(1):
+    with _named_errors(asked), temporary(asked, rows) as place, threadpool_limits(1):
         profile = load_profile(None, scheduler=asked.scheduler)
         try:
             source = spooled(rows, place) if is_far(rows) else rows
@@ -92,11 +97,12 @@ def fitted(asked: Fit, rows: Any) -> Iterator[tuple[Trained, Dataset]]:
 
 
 @contextmanager
-def _named(section: str) -> Iterator[None]:
-    try:
-        yield
-    except LabelgroveError as error:
-        raise_in_python(error, section)
+def _named_errors(asked: Fit) -> Iterator[None]:
+    with os_errors(asked.folder or "temporary files", PLACE_HINT):
+        try:
+            yield
+        except LabelgroveError as error:
+            raise_in_python(error, asked.section)
 
 
 def _dataset(asked: Fit, source: Any, place: Path) -> Dataset:
@@ -117,14 +123,25 @@ def _dataset(asked: Fit, source: Any, place: Path) -> Dataset:
 
 @contextmanager
 def temporary(asked: Fit, rows: Any) -> Iterator[Path]:
-    """A folder for the files of a fit: in memory where they are few, unless another folder is asked for."""
+    """A folder for the files of a fit: in memory where they are few, unless another folder is asked for.
+
+    What fits that were killed have left in these places is removed first.
+    """
     base = asked.folder
     if base is not None and not (isinstance(base, str | os.PathLike) and os.path.isdir(base)):
         raise BadParameter(f"folder = {base!r}: there is no such folder", "folder", "make it, or leave folder away")
-    if base is None and _is_small(rows, len(asked.labels.classes)) and asked.scheduler == "serial":
-        base = str(MEMORY_FILES) if _has_room() else None
-    with tempfile.TemporaryDirectory(prefix="labelgrove-fit-", dir=base) as folder:
-        yield Path(folder)
+    if base is None and _is_small(rows, len(asked.labels.classes)) and asked.scheduler == "serial" and _has_room():
+        base = str(MEMORY_FILES)
+    with owned_folder(os.fspath(base or tempfile.gettempdir()), [str(MEMORY_FILES), *_usual()]) as folder:
+        yield folder
+
+
+def _usual() -> list[str]:
+    """The system's folder of temporary files, if it has one that can be written."""
+    try:
+        return [tempfile.gettempdir()]
+    except OSError:
+        return []
 
 
 def _is_small(rows: Any, n_classes: int) -> bool:

@@ -11,10 +11,11 @@ from threadpoolctl import threadpool_limits
 from pipeline.estimators.base import Classifier
 from pipeline.estimators.errors import BadParameter, BadRows, raise_in_python
 from pipeline.estimators.inputs import checked_pair
-from pipeline.estimators.labels import known, labelled, name_of, refuse_one
+from pipeline.estimators.labels import all_classes, known, names_of
 from pipeline.estimators.parameters import config_of, seed_of
 from pipeline.estimators.rows import is_far, rows_of
 from pipeline.estimators.trees_given import taxonomy_of
+from pipeline.estimators.whole import as_before
 from pipeline.ingest.class_table import Classes
 from pipeline.ingest.labels import normal
 from pipeline.ingest.taxonomy_file import read_taxonomy
@@ -27,9 +28,10 @@ from tasks.fit.fit import FitResult, Record, fit
 from tasks.fit.local import LocalOracle
 from tasks.fit.problem import SgdProblem, StepTrial
 from tasks.fit.scorer import Parameters
+from tasks.models.card import SETTINGS
 from tasks.models.folder import SavedModel
 from tasks.models.hashed import HashedModel
-from tasks.models.header import content_digest, make_header
+from tasks.models.header import content_digest, make_header, plain_values
 from tasks.models.linear import LinearModel
 from tasks.rows import Rows
 from tasks.rows.base import Array
@@ -47,44 +49,54 @@ class Gradual(Classifier):
 
     def fit(self, X: Any, y: Any) -> Self:
         """As `Classifier.fit`; what `partial_fit` has learnt before is forgotten."""
-        super().fit(X, y)
-        self.rounds_done_, self.trial_ = int(self.rounds), None
+        with as_before(self):
+            self._fit(X, y)
+            self.rounds_done_, self.trial_ = int(self.rounds), None
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """One more round over these rows, in memory and in this process: passes over `partitions` parts, averaged.
 
-        classes  all labels that will ever come; of the first call, unless there was a fit; then they may be left out
+        classes  all labels that will ever come: of the first call, unless there was a fit; then they may be left out
         The step and the regularization are chosen on the first rows, and the step falls from round to round.
-        Raises BadParameter and BadRows.
+        A call that fails leaves the estimator as it was. Raises BadParameter and BadRows.
         """
+        with as_before(self):
+            self._go_on(X, y, classes)
+        return self
+
+    def _go_on(self, rows: Any, y: Any, classes: Any) -> None:
         if self.encode is not None:
             what = "partial_fit has no use for encode: the codes are learnt from all rows at once"
             raise BadParameter(what, "encode", "encode=None, with a fitted encoder before this one")
-        if is_far(X):
+        if is_far(rows):
             what = "partial_fit takes rows in memory"
             raise BadRows(what, "X", "give it block by block, or all of it to fit")
         seed, first = seed_of(self.random_state), not hasattr(self, "model_")
         config = config_of(seed, [self._section()])
-        rows, y = checked_pair(self, X, y, reset=first)
-        given = self._classes_given(y, classes) if first or classes is not None else self.classes_
+        given = self._classes_given(classes)
+        rows, y = checked_pair(self, rows, y, reset=first)
         labels = known(y, given)
         try:
             with threadpool_limits(1):
                 self._one_round(config.train[0], seed, given, rows_of(rows), labels.codes)
         except LabelgroveError as error:
             raise_in_python(error, f"train {self.learner_kind}")
-        return self
 
-    def _classes_given(self, y: Any, classes: Any) -> Array:
-        given = refuse_one(labelled(y).classes if classes is None else np.unique(np.asarray(classes)))
-        if hasattr(self, "model_") and not np.array_equal(given, self.classes_):
+    def _classes_given(self, classes: Any) -> Array:
+        """The classes of the first call, or of the fit; those of a later call must be the same."""
+        if not hasattr(self, "model_"):
+            if classes is None:
+                what = "classes must be passed on the first call to partial_fit."
+                raise BadParameter(what, "classes", "partial_fit(X, y, classes=np.unique(y_all)), of all rows to come")
+            return all_classes(classes)
+        if classes is not None and not np.array_equal(given := all_classes(classes), self.classes_):
             what = f"classes holds {len(given)} labels, others than the {len(self.classes_)} of the calls before"
             raise BadRows(what, "classes", "leave it out, or begin anew with a new estimator")
-        return given
+        return self.classes_
 
     def _one_round(self, learner: Any, seed: int, classes: Array, rows: Rows, codes: Array) -> None:
-        names = [name_of(value) for value in classes.tolist()]
+        names = names_of(classes)
         taxonomy = tree_over(getattr(self, "taxonomy", None), names)
         described = Fitted(learner, rows.n_features, taxonomy)
         balanced = getattr(learner, "class_weight", "none") == "balanced"
@@ -123,7 +135,10 @@ class Gradual(Classifier):
         table = class_table(names)
         header = make_header(model, (), dict(model.tensors()), {"rows": "x", "test_rows": "x"})
         header["digest"] = content_digest(header, model.tensors(), table.ids, table.names)
-        header |= {"provenance": {"seed": problem.seed}, "metrics": {}}
+        told = described.learner.model_dump(mode="json")
+        source = f"rows in memory, given to partial_fit, n x {described.n_features:,}"
+        settings = plain_values({key: value for key, value in told.items() if value is not None})
+        header |= {"provenance": {"seed": problem.seed, "dataset_name": source, SETTINGS: settings}, "metrics": {}}
         self.model_ = SavedModel(model, table, (), header)
         self.results_ = {"history": result.history, "trial": result.trial.as_json()}
         self.digest_ = ""

@@ -10,6 +10,8 @@ import scipy.sparse
 from sklearn.utils.validation import validate_data
 
 from pipeline.estimators.errors import BadRows
+from pipeline.estimators.given_labels import refuse_labels
+from pipeline.estimators.refused import refuse_masked, refuse_no_numbers
 from pipeline.estimators.rows import (
     as_array,
     blocks_of,
@@ -22,6 +24,7 @@ from pipeline.estimators.rows import (
 )
 
 DTYPES = (np.float32, np.float64, np.float16)
+FLOAT = np.dtype(np.float32)
 MEMORY = {"accept_sparse": "csr", "dtype": DTYPES}
 
 
@@ -32,7 +35,7 @@ def checked_rows(estimator: Any, rows: Any, reset: bool = True) -> Any:
     Raises ValueError as scikit-learn does.
     """
     if not is_far(rows):
-        refuse_broken(rows)
+        refuse_unusable(rows)
         return validate_data(estimator, rows, reset=reset, **MEMORY)
     rows = as_array(rows)
     noted_columns(estimator, rows, reset)
@@ -44,10 +47,12 @@ def checked_pair(estimator: Any, rows: Any, labels: Any, reset: bool = True) -> 
     if labels is None:
         name = type(estimator).__name__
         raise BadRows(f"This {name} estimator requires y to be passed, but the target y is None", "y", "fit(X, y)")
-    far = is_far(rows)
     labels = column_of(labels) if is_far(labels) else labels
-    if not far:
-        refuse_broken(rows)
+    refuse_labels(labels)
+    if not isinstance(getattr(labels, "dtype", FLOAT), np.dtype):  # of pandas, of whose Int64 floats would be made
+        labels = np.asarray(labels)
+    if not is_far(rows):
+        refuse_unusable(rows)
         rows, labels = validate_data(estimator, rows, labels, reset=reset, **MEMORY)
         return rows, labels
     rows = checked_rows(estimator, rows, reset)
@@ -56,6 +61,13 @@ def checked_pair(estimator: Any, rows: Any, labels: Any, reset: bool = True) -> 
     if n_rows == n_rows and n_rows != len(labels):  # blocks of Dask may be of unknown length: ingest counts them
         raise BadRows(f"X has {n_rows:,} rows and y {len(labels):,}", "X and y", "one label a row")
     return rows, labels
+
+
+def refuse_unusable(rows: Any) -> None:
+    """Raises BadRows for rows in memory that scikit-learn would take for what they are not."""
+    refuse_broken(rows)
+    refuse_masked(rows, "X")
+    refuse_no_numbers(rows)
 
 
 def noted_columns(estimator: Any, rows: Any, reset: bool) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import numpy as np
 import scipy.sparse
 
 from pipeline.estimators.errors import BadRows
+from pipeline.estimators.refused import refuse_masked
+from tasks.errors import LabelgroveError, is_starved
 from tasks.files import disk_room
 from tasks.rows import Csr, Dense, Rows
 from tasks.rows.base import Array
@@ -44,6 +47,12 @@ def as_array(rows: Any) -> Any:
     return rows.rechunk({1: -1}) if rows.ndim == 2 and len(rows.chunks[1]) > 1 else rows
 
 
+def described(rows: Any, n_rows: int) -> str:
+    """What a model's card says of where its rows came from."""
+    body = "Dask array" if is_dask(rows) else "zarr array" if is_zarr(rows) else "rows in memory"
+    return f"{body}, {n_rows:,} x {int(rows.shape[1]):,}"
+
+
 def refuse_absent(array: Any) -> None:
     """Raises BadRows for a zarr array of which chunks were never written: they would read as fill values."""
     there, total = int(array.nchunks_initialized), int(math.prod(array.cdata_shape))
@@ -56,31 +65,63 @@ def refuse_absent(array: Any) -> None:
             "write them; chunks that hold fill values alone are kept with "
             'zarr.create_array(..., config={"write_empty_chunks": True})'
         )
-        raise BadRows(what, str(getattr(array, "store_path", "X")), hint)
+        raise BadRows(what, _place_of(array, "X"), hint)
 
 
 def blocks_of(rows: Any) -> Iterator[Any]:
-    """The blocks of a Dask or zarr array, in order: NumPy arrays or SciPy matrices."""
+    """The blocks of a Dask or zarr array, in order: NumPy arrays or SciPy matrices.
+
+    Raises BadRows for a block that cannot be computed or read, with its rows; what was raised there is the cause.
+    """
+    start = 0
     if is_dask(rows):
-        for i in range(rows.numblocks[0]):
-            yield rows.blocks[i].compute()
+        total = rows.numblocks[0]
+        for i in range(total):
+            size = rows.chunks[0][i]
+            known = f"rows {start:,} to {start + size - 1:,}" if size == size else f"from row {start:,} on"
+            with _named_block(f"block {i} of {total} of the Dask array ({known}) cannot be computed", "X"):
+                block = rows.blocks[i].compute()
+            refuse_masked(block, "X", start)
+            start += len(block) if not scipy.sparse.issparse(block) else int(block.shape[0])
+            yield block
         return
     row_bytes = max(1, rows.dtype.itemsize * math.prod(rows.shape[1:]))
     chunk = max(1, rows.chunks[0])
     step = max(1, SLAB_BYTES // (row_bytes * chunk)) * chunk
     for start in range(0, rows.shape[0], step):
-        yield np.asarray(rows[start : start + step])
+        stop = min(start + step, rows.shape[0])
+        with _named_block(f"the zarr array (rows {start:,} to {stop - 1:,}) cannot be read", _place_of(rows, "X")):
+            block = np.asarray(rows[start:stop])
+        yield block
 
 
-def column_of(labels: Any) -> Array:
-    """Labels in memory: they are few bytes a row."""
-    if not is_far(labels):
-        return np.asarray(labels)
+@contextmanager
+def _named_block(what: str, where: str) -> Iterator[None]:
+    """What others' code raises is named after the block; named errors and a lack of memory stay what they are."""
+    try:
+        yield
+    except LabelgroveError:
+        raise
+    except Exception as error:
+        if is_starved(error):
+            raise
+        said = (str(error).strip().splitlines() or ["no message"])[0][:300]
+        hint = "compute this block alone to see the whole error, mend what makes it, then call again"
+        raise BadRows(f"{what}: {type(error).__name__}: {said}", where, hint) from error
+
+
+def _place_of(array: Any, name: str) -> str:
+    return str(getattr(array, "store_path", name))
+
+
+def column_of(labels: Any) -> Any:
+    """Labels of a zarr or Dask array in memory, as an array or a column: they are few bytes a row. Raises BadRows."""
     if is_zarr(labels):
         refuse_absent(labels)
-    if hasattr(labels, "compute"):
-        return np.asarray(labels.compute())
-    return np.asarray(labels[:])
+        with _named_block("the zarr array of labels cannot be read", _place_of(labels, "y")):
+            return np.asarray(labels[:])
+    with _named_block("the labels of Dask cannot be computed", "y"):
+        return labels.compute()
 
 
 def spooled(rows: Any, folder: Path) -> Any:
@@ -146,6 +187,7 @@ def refuse_broken(matrix: Any) -> None:
 
 def numbers(block: Any) -> Array:
     """An array of real numbers. Raises BadRows."""
+    refuse_masked(block, "X")
     values = np.asarray(block)
     if values.dtype.kind not in "fiub":
         raise BadRows(f"values of type {values.dtype} are no real numbers", "X", "convert them to float32")

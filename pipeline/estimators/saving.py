@@ -7,24 +7,32 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pipeline.estimators.errors import BadParameter, FolderTaken
-from pipeline.estimators.labels import dtype_told, labels_of_table
+from pipeline.estimators.errors import BadParameter, FolderTaken, os_errors
+from pipeline.estimators.labels import dtype_told, labels_of_table, spelled
 from pipeline.owned import refuse_owned
+from tasks.models.card import ESTIMATOR
+from tasks.models.errors import ModelFormat
 from tasks.models.folder import SavedModel, load_model, save_model
-from tasks.models.header import FORMAT
+from tasks.models.header import FORMAT, RESTORE
 from tasks.models.registry import config_word
 from tasks.models.sums import HEADER
 from tasks.places import at, is_remote
 
 T = TypeVar("T")
-NOTE = "estimator"  # in the provenance of model.json
+WRITE_HINT = "name a folder that can be made, below one that can be written"
+READ_HINT = "name the folder of a model: what save or `labelgrove run` has written"
 
 
 def save_estimator(estimator: Any, folder: Path, overwrite: bool) -> str:
     """Write a fitted estimator's model; see `Predictor.save`."""
-    place = at(folder)
-    refuse_owned(place)
-    refuse_taken(place, overwrite)
+    with os_errors(folder, WRITE_HINT):
+        place = at(folder)
+        refuse_owned(place)
+        refuse_taken(place, overwrite)
+        return _saved(estimator, place)
+
+
+def _saved(estimator: Any, place: Path) -> str:
     saved: SavedModel = estimator.model_
     note = {
         "class": type(estimator).__name__,
@@ -33,6 +41,8 @@ def save_estimator(estimator: Any, folder: Path, overwrite: bool) -> str:
     }
     if hasattr(estimator, "feature_names_in_"):
         note["features"] = [str(name) for name in estimator.feature_names_in_]
+    if given := spelled(estimator.classes_):
+        note["spelled"] = given
     return save_model(
         place,
         saved.model,
@@ -41,7 +51,7 @@ def save_estimator(estimator: Any, folder: Path, overwrite: bool) -> str:
         test_rows=str(saved.header["test_rows"]),
         encoders=saved.encoders,
         metrics=saved.header.get("metrics"),
-        provenance={**saved.header.get("provenance", {}), NOTE: note},
+        provenance={**saved.header.get("provenance", {}), ESTIMATOR: note},
     )
 
 
@@ -73,7 +83,8 @@ def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def load_estimator(kind: type[T], folder: str | Path) -> T:
     """The estimator of a class with the model of a folder; see `Classifier.load`."""
-    saved = load_model(folder)
+    with os_errors(folder, READ_HINT):
+        saved = load_model(folder)
     note = note_of(saved)
     expected: str = kind.learner_kind  # type: ignore[attr-defined]
     found = config_word(str(saved.header["kind"])).replace("kmeans-forest", "kmeans-tree")
@@ -90,10 +101,14 @@ def load_estimator(kind: type[T], folder: str | Path) -> T:
 
 
 def take_model(estimator: Any, saved: SavedModel) -> None:
-    """Make an estimator a fitted one."""
+    """Make an estimator a fitted one. Raises ModelFormat where the note of the labels does not fit the classes."""
     note = note_of(saved)
+    try:
+        estimator.classes_ = labels_of_table(saved.classes, note.get("labels"), note.get("spelled"))
+    except (ValueError, TypeError, AttributeError, IndexError, OverflowError) as error:
+        what = f"the labels that the estimator has noted are not those of the classes ({error})"
+        raise ModelFormat(what, saved.folder, RESTORE) from error
     estimator.model_ = saved
-    estimator.classes_ = labels_of_table(saved.classes, note.get("labels"))
     estimator.n_features_in_ = saved.n_features
     estimator.results_ = {}
     estimator.digest_ = str(saved.header.get("provenance", {}).get("dataset", ""))
@@ -105,5 +120,5 @@ def take_model(estimator: Any, saved: SavedModel) -> None:
 
 def note_of(saved: SavedModel) -> Mapping[str, Any]:
     """What `save_estimator` has noted; empty of models that the command line has made."""
-    note = saved.header.get("provenance", {}).get(NOTE, {})
+    note = saved.header.get("provenance", {}).get(ESTIMATOR, {})
     return note if isinstance(note, dict) else {}

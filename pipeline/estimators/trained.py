@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from pipeline.estimators.base import Predictor
-from pipeline.estimators.errors import BadParameter
-from pipeline.estimators.saving import take_model
+from pipeline.estimators.errors import BadParameter, os_errors
+from pipeline.estimators.saving import READ_HINT, take_model
+from pipeline.estimators.whole import as_before
 from tasks.models.folder import load_model
 
 
@@ -34,7 +35,8 @@ class TrainedClassifier(Predictor):
         if self.folder is None:
             what = "there is no model: folder = None"
             raise BadParameter(what, "folder", 'TrainedClassifier.load("runs/NAME/models/NAME")')
-        take_model(self, load_model(self.folder))
+        with as_before(self), os_errors(self.folder, READ_HINT):
+            take_model(self, load_model(self.folder))
         return self
 
     def fit(self, X: Any = None, y: Any = None) -> Self:  # noqa: ARG002

@@ -62,13 +62,18 @@ def _pca(graph: Graph, rows: str, encoder: PcaEncoder) -> str:
 
 
 def _pq(graph: Graph, rows: str, encoder: PqEncoder) -> str:
+    some, none = Graph(graph), Graph(graph)
+    return graph.where_rows(rows, some, [_nearest(some, rows, encoder)], none, [none.op("Identity", rows)])[0]
+
+
+def _nearest(graph: Graph, rows: str, encoder: PqEncoder) -> str:
     """The nearest centroid of each sub-vector, by distances as `tasks.quantize.assign` measures them."""
     n_subquantizers, n_centroids, width = encoder.codebooks.shape
     origin = origins(encoder.codebooks)
     centred = encoder.codebooks - origin[:, None]
     factors = (-2 * centred).astype(np.float32).transpose(0, 2, 1)  # (n_subquantizers, width, n_centroids)
     norms = np.einsum("qct,qct->qc", centred, centred).astype(np.float32)[:, None, :]
-    away = graph.op("Sub", graph.reshape(rows, -1, n_subquantizers, width), graph.const(origin, "f4"))
+    away = graph.op("Sub", graph.shaped(rows, n_subquantizers, width), graph.const(origin, "f4"))
     turned = graph.op("Transpose", away, perm=[1, 0, 2])
     products = graph.op("MatMul", turned, graph.const(factors, "f4"))
     distances = graph.op("Add", products, graph.const(norms, "f4"))
@@ -76,7 +81,7 @@ def _pq(graph: Graph, rows: str, encoder: PqEncoder) -> str:
     starts = np.arange(n_subquantizers, dtype=np.int64)[:, None] * n_centroids
     places = graph.op("Add", codes, graph.const(starts, "i8"))
     found = graph.gather(graph.const(encoder.codebooks.reshape(-1, width), "f4"), places)
-    return graph.reshape(graph.op("Transpose", found, perm=[1, 0, 2]), -1, n_subquantizers * width)
+    return graph.shaped(graph.op("Transpose", found, perm=[1, 0, 2]), n_subquantizers * width)
 
 
 WRITERS: dict[str, Callable[[Graph, str, Any], str]] = {"normalize": _normalize, "pca": _pca, "pq": _pq}

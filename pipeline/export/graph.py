@@ -1,12 +1,12 @@
 """ONNX graphs, node by node: names are made here, constants are collected and counted.
 
-Written for operator set 18 and IR version 8 (ONNX 1.13), so that runtimes of years ago read the files. Rows are the
-first axis everywhere, of any length.
+Written for operator set 18 and IR version 8 (ONNX 1.13), so that runtimes of years ago read the files:
+onnxruntime from 1.15 on was tried. Rows are the first axis everywhere, of any number, 0 too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from itertools import count
 from typing import Any
@@ -103,8 +103,21 @@ class Graph:
 
     def top(self, values: str, k: int, largest: bool = True) -> tuple[str, str]:
         """(values, columns) of the k best of each row, best first, ties to the lower column."""
-        found, columns = self.ops("TopK", values, self.const([k], "i8"), n_outputs=2, axis=1, largest=int(largest))
-        return found, columns
+        some, none = Graph(self), Graph(self)
+        found = some.ops("TopK", values, self.const([k], "i8"), n_outputs=2, axis=1, largest=int(largest))
+        empty = none.columns(values, 0, k)
+        best, columns = self.where_rows(values, some, found, none, [empty, none.cast(empty, "i8")])
+        return best, columns
+
+    def where_rows(self, like: str, some: Graph, found: Sequence[str], none: Graph, empty: Sequence[str]) -> list[str]:
+        """What one body gives if `like` has rows, and the other if it has none.
+
+        For what must not be asked of no rows: TopK and a product of stacks, where onnxruntime before 1.31 divides by 0,
+        and its process ends.
+        """
+        any_row = self.cast(self.op("Shape", like, start=0, end=1), "b")
+        branches = {"then_branch": some._branch(found), "else_branch": none._branch(empty)}
+        return self.ops("If", any_row, n_outputs=len(found), **branches)
 
     def most(self, values: str, axis: int = 1) -> str:
         return self.op("ReduceMax", values, self.const([axis], "i8"), keepdims=1)
@@ -112,9 +125,24 @@ class Graph:
     def total(self, values: str, axis: int = 1) -> str:
         return self.op("ReduceSum", values, self.const([axis], "i8"), keepdims=1)
 
-    def reshape(self, value: str, *shape: int) -> str:
-        """0 keeps a length, -1 is what is left."""
-        return self.op("Reshape", value, self.const(shape, "i8"))
+    def squeezed(self, value: str) -> str:
+        """(n,) of (n, 1)."""
+        return self.op("Squeeze", value, self.const([1], "i8"))
+
+    def unsqueezed(self, value: str, axis: int) -> str:
+        """With one more axis, of length 1."""
+        return self.op("Unsqueeze", value, self.const([axis], "i8"))
+
+    # No length is ever left to be inferred (-1): of 0 rows there is nothing to infer it from.
+
+    def shaped(self, value: str, *lengths: int) -> str:
+        """(n, *lengths) of (n, ...)."""
+        return self.op("Reshape", value, self.const((0, *lengths), "i8"))
+
+    def joined(self, value: str, last: int) -> str:
+        """(n, m * last) of (n, m, last), m being known when the graph runs."""
+        lengths = self.op("Mul", self.op("Shape", value, start=0, end=2), self.const([1, last], "i8"))
+        return self.op("Reshape", value, lengths)  # of lengths put together by Concat, onnxruntime makes (0, -1)
 
     def columns(self, value: str, start: int, stop: int) -> str:
         """value[:, start:stop]."""
@@ -134,9 +162,15 @@ class Graph:
         inputs, outputs  of the body as `value` makes them: number of the turn, condition and states; condition, states
                          and what is kept of each turn
         """
-        graph = self.onnx.helper.make_graph(body.nodes, self.name("body"), list(inputs), list(outputs))
+        nodes, _ = live(body.nodes, [one.name for one in outputs])
+        graph = self.onnx.helper.make_graph(nodes, self.name("body"), list(inputs), list(outputs))
         start = (self.const(most, "i8"), self.const(True, "b"), *begin)
         return self.ops("Loop", *start, n_outputs=len(outputs) - 1, body=graph)
+
+    def _branch(self, outputs: Sequence[str]) -> Any:
+        """This body as a branch of an If; types and lengths are inferred."""
+        shown = [self.onnx.helper.make_empty_tensor_value_info(name) for name in outputs]
+        return self.onnx.helper.make_graph(live(self.nodes, outputs)[0], self.name("branch"), [], shown)
 
     def value(self, name: str, dtype: str, shape: Sequence[Any]) -> Any:
         """What a graph says of an input or an output: lengths are numbers or words."""
@@ -146,14 +180,33 @@ class Graph:
         return int(self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(DTYPES[dtype])))
 
     def finished(self, inputs: Sequence[Any], outputs: Sequence[Any], facts: dict[str, str]) -> Any:
-        """The model: a protobuf message."""
+        """The model: a protobuf message, of the nodes and constants alone that the outputs need."""
         helper = self.onnx.helper
-        graph = helper.make_graph(self.nodes, "labelgrove", list(inputs), list(outputs), list(self.constants.values()))
+        nodes, read = live(self.nodes, [one.name for one in outputs])
+        constants = [values for name, values in self.constants.items() if name in read]
+        graph = helper.make_graph(nodes, "labelgrove", list(inputs), list(outputs), constants)
         opsets = [helper.make_opsetid("", OPSET)]
         model = helper.make_model(graph, ir_version=IR_VERSION, opset_imports=opsets, producer_name="labelgrove")
         model.producer_version = facts["labelgrove_version"]
         helper.set_model_props(model, facts)
         return model
+
+
+def live(nodes: Sequence[Any], wanted: Iterable[str]) -> tuple[list[Any], set[str]]:
+    """(the nodes that lead to the wanted values, in order; the names of all values that these read, and of those)."""
+    kept: list[Any] = []
+    read = set(wanted)
+    for node in reversed(nodes):
+        if not read.isdisjoint(node.output):
+            kept.append(node)
+            read |= reads(node)
+    return kept[::-1], read
+
+
+def reads(node: Any) -> set[str]:
+    """Names of the values that a node takes; what its body takes too, where it has one."""
+    inner = (one for attribute in node.attribute for one in attribute.g.node)
+    return {*node.input, *(name for one in inner for name in reads(one))}
 
 
 def columns_of(values: Array) -> Array:

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.export.facts import class_table
-from tasks.files import disk_room
+from pipeline.export.placing import made_beside
 from tasks.models.folder import SavedModel
 from tasks.models.header import json_text
-from tasks.places import whole_path
+from tasks.rows.base import Array
 
 HEADER, CLASS_TABLE = "header", "class_table"
 
@@ -24,14 +24,23 @@ def write_npz(saved: SavedModel, output: Path) -> None:
 
     Nothing is compressed, so that arrays can be mapped and weights, which hardly compress, are read at once.
     """
-    tensors = dict(saved.model.tensors())
-    for place, encoder in enumerate(saved.encoders):
-        tensors |= {f"encoder.{place}.{name}": values for name, values in encoder.tensors().items()}
+    tensors = tensors_of(saved)
     texts = {HEADER: np.array(json_text(dict(saved.header))), CLASS_TABLE: np.array(class_table(saved.classes))}
     if clash := texts.keys() & tensors.keys():
         raise ValueError(f"a tensor must not be called {sorted(clash)}")
     arrays = {**tensors, **texts}
-    with disk_room(str(output), sum(values.nbytes for values in arrays.values())), whole_path(output) as local:
-        local.parent.mkdir(parents=True, exist_ok=True)
-        with local.open("wb") as file:  # a path that does not end in .npz would get the ending
-            np.savez(file, allow_pickle=False, **{name: arrays[name] for name in sorted(arrays)})
+    with made_beside(output, sum(values.nbytes for values in arrays.values())) as local:
+        np.savez(local, allow_pickle=False, **{name: arrays[name] for name in sorted(arrays)})
+
+
+def tensors_of(saved: SavedModel) -> dict[str, Array]:
+    """Those of the model and of its encoders, by their names in the file."""
+    tensors = dict(saved.model.tensors())
+    for place, encoder in enumerate(saved.encoders):
+        tensors |= {f"encoder.{place}.{name}": values for name, values in encoder.tensors().items()}
+    return tensors
+
+
+def stored_bytes(saved: SavedModel) -> int:
+    """Of these tensors: what an .npz takes, but for its texts."""
+    return sum(values.nbytes for values in tensors_of(saved).values())

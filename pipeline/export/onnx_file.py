@@ -16,11 +16,10 @@ from pipeline.export.facts import facts_of
 from pipeline.export.flat import FlatKinds, Ranked, add_flat, flat_bytes
 from pipeline.export.forest import add_forest, add_tree
 from pipeline.export.graph import Graph, check_bytes, onnx_package
+from pipeline.export.placing import made_beside
 from pipeline.export.tree_tables import tree_bytes
-from tasks.files import disk_room
 from tasks.models.folder import SavedModel
 from tasks.models.registry import config_word
-from tasks.places import whole_path
 from tasks.trees.kmeans.forest import Forest
 from tasks.trees.tree import GIVEN, LabelTree
 
@@ -39,8 +38,7 @@ def write_onnx(saved: SavedModel, output: Path, top: int, beam: int | None = Non
     onnx = onnx_package()
     check_exportable(saved, beam)
     message = onnx_model(saved, top, beam)
-    with disk_room(str(output), message.ByteSize()), whole_path(output) as local:
-        local.parent.mkdir(parents=True, exist_ok=True)
+    with made_beside(output, message.ByteSize()) as local:
         local.write_bytes(message.SerializeToString(deterministic=True))
         onnx.checker.check_model(str(local), full_check=True)
 
@@ -55,10 +53,19 @@ def check_exportable(saved: SavedModel, beam: int | None) -> None:
         what = f"a model of kind {config_word(model.kind)} is not exported to ONNX: these are {EXPORTED}"
         raise ExportUnsupported(what, "--to onnx", "use --to npz, which takes every model")
     check_encoders(saved.encoders)
+    check_bytes(constant_bytes(saved))
+
+
+def constant_bytes(saved: SavedModel) -> int:
+    """About what a file takes, from sizes alone: weights, of trees all that are 0, too, tables and encoders.
+
+    Of a model that `check_exportable` lets pass.
+    """
+    model = saved.model
+    encoders = sum(values.nbytes for encoder in saved.encoders for values in encoder.tensors().values())
     if isinstance(model, Forest):
-        check_bytes(sum(tree_bytes(tree) for tree in model.trees))
-    else:
-        check_bytes(tree_bytes(model) if isinstance(model, LabelTree) else flat_bytes(_flat(model)))
+        return encoders + sum(tree_bytes(tree) for tree in model.trees)
+    return encoders + (tree_bytes(model) if isinstance(model, LabelTree) else flat_bytes(_flat(model)))
 
 
 def onnx_model(saved: SavedModel, top: int, beam: int | None) -> Any:

@@ -89,7 +89,7 @@ def _loop(
     width, n_depths = tables.n_inner + 1, int(tables.depths.max()) + 1
     counts = graph.op("Add", graph.filled(rows, n_depths, 0, "i8"), graph.const([[1] + [0] * (n_depths - 1)], "i8"))
     one, zero = graph.filled(rows, 1, 1.0, "f8"), graph.filled(rows, 1, 0.0, "f8")
-    at, closed = graph.reshape(graph.filled(rows, 1, 0, "i8"), -1), graph.filled(rows, width, CLOSED, "f8")
+    at, closed = graph.squeezed(graph.filled(rows, 1, 0, "i8")), graph.filled(rows, width, CLOSED, "f8")
     shapes: list[tuple[str, tuple[object, ...]]] = [("i8", ("n",)), *[("f8", ("n", 1))] * 3]
     shapes += [("f8", ("n", width)), ("i8", ("n", n_depths))]
     body = Graph(graph)
@@ -127,9 +127,10 @@ def _expanded(
     depth = body.gather(names.depths, chosen)
     counts = body.put(state.counts, depth, body.cast(goes, "i8"), "add")
     mass = body.op("Where", goes, mass, zero)
-    at = body.reshape(body.op("Where", goes, chosen, body.const(tables.n_inner, "i8")), -1)
+    at = body.squeezed(body.op("Where", goes, chosen, body.const(tables.n_inner, "i8")))
     norm = _frontier(body, tree, tables, state, out, mass)
-    going = body.cast(body.op("ReduceMax", body.cast(goes, "i8"), keepdims=0), "b")
+    any_goes = body.op("Concat", body.cast(goes, "i8"), body.const([[0]], "i8"), axis=0)  # of 0 rows, too, a maximum
+    going = body.cast(body.op("ReduceMax", any_goes, keepdims=0), "b")
     return _State(at, mass, best, norm, left, counts), out, going
 
 
@@ -147,7 +148,7 @@ def _children(body: Graph, tree: LabelTree, state: _State, scores: str, scales: 
     scores = body.op("Mul", scores, scales)
     highest, factor = body.most(scores), state.mass
     if reaches(tree):  # below the root also "none of these", of score 0, and a power of the path's probability
-        is_root = body.op("Unsqueeze", body.op("Equal", state.at, body.const(0, "i8")), body.const([1], "i8"))
+        is_root = body.unsqueezed(body.op("Equal", state.at, body.const(0, "i8")), 1)
         highest = body.op("Where", is_root, highest, body.op("Max", highest, body.const(0.0, "f4")))
         factor = body.op("Where", is_root, factor, body.op("Pow", factor, body.const(TRUST, "f8")))
     lowered = body.op("Max", body.op("Sub", scores, highest), body.const(LOWEST, "f4"))
@@ -171,7 +172,7 @@ def _frontier(body: Graph, tree: LabelTree, tables: TreeTables, state: _State, o
     sharpness = body.const(tree.sharpness, "f8")
     each = body.op("Div", out, body.gather(body.const(held, "f8"), state.at))
     met = body.op("Mul", body.op("Pow", each, sharpness), body.gather(body.const(counted, "f8"), state.at))
-    is_root = body.op("Unsqueeze", body.op("Equal", state.at, body.const(0, "i8")), body.const([1], "i8"))
+    is_root = body.unsqueezed(body.op("Equal", state.at, body.const(0, "i8")), 1)
     before = body.op("Where", is_root, body.const(0.0, "f8"), state.norm)
     return body.op("Sub", body.op("Add", before, body.total(met)), body.op("Pow", mass, sharpness))
 
@@ -179,7 +180,9 @@ def _frontier(body: Graph, tree: LabelTree, tables: TreeTables, state: _State, o
 def _totals(graph: Graph, tree: LabelTree, tables: TreeTables, masses: str, nodes: str) -> str:
     """(n, n_classes) float64: the probability of each class, several leaves of one added up; CLOSED if none was met."""
     leaves = graph.gather(graph.const(tables.leaves, "i8"), nodes)
-    leaves, masses = (graph.reshape(graph.op("Transpose", name, perm=[1, 0, 2]), 0, -1) for name in (leaves, masses))
+    leaves, masses = (
+        graph.joined(graph.op("Transpose", name, perm=[1, 0, 2]), tables.widest) for name in (leaves, masses)
+    )
     closed = graph.const(CLOSED, "f8")
     is_none = graph.op("Equal", leaves, graph.const(tables.n_leaves, "i8"))
     empty = graph.filled(masses, tables.n_leaves + 1, CLOSED, "f8")

@@ -41,11 +41,11 @@ def add_walk(graph: Graph, rows: str, tree: LabelTree, top: int) -> Ranked:
     tables = tables_of(tree)
     products = node_products(graph, rows, tree)
     columns, numbers = graph.const(tables.columns, "i8"), graph.const(tables.numbers, "i8")
-    at = graph.reshape(graph.filled(rows, 1, 0, "i8"), -1)
+    at = graph.squeezed(graph.filled(rows, 1, 0, "i8"))
     for _ in range(int(tables.depths.max())):
         scores = graph.pick(products, graph.gather(columns, at))
         best = graph.op("ArgMax", scores, axis=1, keepdims=1)
-        child = graph.reshape(graph.pick(graph.gather(numbers, at), best), -1)
+        child = graph.squeezed(graph.pick(graph.gather(numbers, at), best))
         is_leaf = graph.op("Equal", child, graph.const(tables.n_inner, "i8"))
         at = graph.op("Where", is_leaf, at, child)
     return _named(graph, tree, tables, at, graph.pick(products, graph.gather(columns, at)), top)
@@ -62,9 +62,11 @@ def _named(graph: Graph, tree: LabelTree, tables: TreeTables, at: str, scores: s
         graph.op("Expand", graph.const(columns_of(np.arange(tables.widest)), "i8"), graph.op("Shape", order)),
     )
     firsts = graph.op("Mul", turns, graph.const(most, "i8"))
-    place = graph.op("Add", graph.op("Unsqueeze", firsts, graph.const([2], "i8")), graph.const(np.arange(most), "i8"))
-    labels = graph.reshape(graph.gather(graph.const(table, "i8"), at), 0, -1)
-    places = graph.put(graph.filled(at, n_classes + 1, FAR, "i8"), labels, graph.reshape(place, 0, -1), "min")
+    place = graph.op("Add", graph.unsqueezed(firsts, 2), graph.const(np.arange(most), "i8"))
+    labels, place = (
+        graph.shaped(one, tables.widest * most) for one in (graph.gather(graph.const(table, "i8"), at), place)
+    )
+    places = graph.put(graph.filled(at, n_classes + 1, FAR, "i8"), labels, place, "min")
     places = _with_none(graph, tree, tables, at, order, places)
     found, classes = graph.top(places, top, largest=False)
     none = graph.op("Equal", found, graph.const(FAR, "i8"))

@@ -31,6 +31,7 @@ from pipeline.ingest.taxonomy_parents import check_rule
 from pipeline.ingest.taxonomy_tree import classes_from_leaves, taxonomy_and_notes
 from pipeline.ingest.upload import forget_staged, put_dataset, refuse_existing, staged_at
 from pipeline.ingest.writer import Content, write_dataset
+from pipeline.outputs import NAME_CELLS, cut_to
 from tasks.errors import ParamError
 from tasks.io import MAX_CHUNK_BYTES
 from tasks.places import at, is_remote
@@ -328,9 +329,14 @@ def _class_table(
 def _named(classes: Classes) -> Note:
     """Where the classes come from, and what a few of them are called."""
     n = len(classes)
-    first = ", ".join(classes.table.label(c) for c in range(min(n, NAMED_CLASSES)))
+    first = ", ".join(_shown(classes, c) for c in range(min(n, NAMED_CLASSES)))
     more = ", ..." if n > NAMED_CLASSES else ""
     return Note("Classes", f"{n:,} classes of {classes.source}: {first}{more}")
+
+
+def _shown(classes: Classes, c: int) -> str:
+    """A class within a sentence: names may be of any length."""
+    return cut_to(classes.table.label(c), NAME_CELLS)
 
 
 def _shape_of(tree: Taxonomy | None, given: PathLike | dict[str, Any] | None) -> Note:
@@ -358,7 +364,7 @@ def _class_notes(y: Array, split: Array, kept: Array, classes: Classes) -> list[
     empty = np.flatnonzero(counts == 0)
     if not empty.size:
         return alone
-    shown = ", ".join(classes.table.label(int(c)) for c in empty[:SHOWN_CLASSES])
+    shown = ", ".join(_shown(classes, int(c)) for c in empty[:SHOWN_CLASSES])
     more = f" and {empty.size - SHOWN_CLASSES} more" if empty.size > SHOWN_CLASSES else ""
     text = f"{empty.size} of {len(classes)} classes have no training rows: {shown}{more}"
     return [*alone, Note("ClassWithoutRows", text, "warning")]

@@ -18,6 +18,11 @@ IDS = {
     *("file", "filename", "path", "url"),
 }  # words in the names of what tells rows apart
 UNREAD = "LabelsNotRead"
+READ = {
+    "rows": "rows are a matrix of numbers, a column of lists of numbers, columns of numbers side by side (Parquet), or "
+    "sparse by row: data, indices and indptr",
+    "labels": "labels are integers or names, one a row",
+}
 
 
 def one_of(found: Sequence[str], asked: str | None, what: str, option: str, where: str) -> str:
@@ -28,7 +33,7 @@ def one_of(found: Sequence[str], asked: str | None, what: str, option: str, wher
             raise UnknownInput(f"{asked!r} is no place of {what} here", where, f"{option} takes one of: {names}")
         return asked
     if not found:
-        raise UnknownInput(f"there is no place of {what}", where, "see the README for what is read in such files")
+        raise UnknownInput(f"there is no place of {what}", where, READ.get(what, READ["rows"]))
     if len(found) > 1:
         raise UnknownInput(f"which of {names} holds the {what}?", where, f"name it: {option} {found[0]}")
     return found[0]
@@ -84,9 +89,19 @@ def is_plain(name: str) -> bool:
     return _rank(name) == len(LIKELY)
 
 
+def says_only_what_it_is(name: str) -> bool:
+    """Whether all words of it are those of labels or of numbers of rows: class_id is one, body_mass_index is none."""
+    return _words(name) <= {*LIKELY, *IDS}
+
+
+def _words(name: str) -> set[str]:
+    """Of the last part of a path."""
+    return set(re.split(r"[^a-z0-9]+", re.split(r"[/:]", name.rstrip("/"))[-1].lower()))
+
+
 def _rank(name: str) -> int:
-    """By the words in the last part of a path: class_id is a label, sample_id is none."""
-    words = set(re.split(r"[^a-z0-9]+", re.split(r"[/:]", name.rstrip("/"))[-1].lower()))
+    """By the words of it: class_id is a label, sample_id is none."""
+    words = _words(name)
     ranks = [rank for rank, word in enumerate(LIKELY) if word in words]
     return ranks[0] if ranks else len(LIKELY) + bool(words & IDS)
 

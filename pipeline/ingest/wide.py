@@ -1,4 +1,4 @@
-"""Tables with a column for each feature: no source of rows, but one line of Python makes a matrix of them."""
+"""Text tables with a column for each feature: no source of rows, but one line of Python makes a matrix of them."""
 
 from __future__ import annotations
 
@@ -37,20 +37,11 @@ def _of_text(path: Path, separator: str) -> UnknownInput:
     columns = [(name, NUMBER if _is_number(value) else TEXT) for name, value in zip(head, first, strict=False)]
     run = longest_run(columns)
     if len(run) < LEAST:
-        hint = "give rows in a format of the README (Your own data); of images the folder, and this file as --labels"
+        hint = "give rows as .npy, .parquet, .svmlight or their like; of images the folder, and this file as --labels"
         return UnknownInput(what, str(path), hint)
     separated = "" if separator == "," else ', sep="\\t"'
     hint = _hint(path, f'pandas.read_csv("{path.name}"{separated})', columns, run)
     return UnknownInput(f"{what}: columns {_span(run)} hold single numbers", str(path), hint)
-
-
-def wide_parquet(path: Path, columns: Columns) -> UnknownInput | None:
-    """What is wrong with a Parquet file without lists but with columns of numbers side by side; None for any other."""
-    run = longest_run(columns)
-    if len(run) < LEAST:
-        return None
-    what = f"columns {_span(run)} hold single numbers; a column of lists is needed"
-    return UnknownInput(what, str(path), _hint(path, f'pandas.read_parquet("{path.name}")', columns, run))
 
 
 def longest_run(columns: Columns) -> list[str]:

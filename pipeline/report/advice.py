@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.report.numbers import count, microseconds, times
+from pipeline.report.numbers import count, in_percent, microseconds, percent, times
 
 SLOWER = 1.2  # measured times that differ by less are taken for the same
 CHEAPER = 2.0  # a less accurate model is named where it costs so many times less
@@ -59,6 +59,26 @@ class Advice:
         return " ".join([*self.lines[:1], *against])
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What to take of some models where others were tested on other rows.
+
+    of  what these models are of; brief  what to take; lines  what else to know
+    """
+
+    of: str
+    brief: str
+    lines: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        return f"Of {self.of}: {_low(self.brief)}"
+
+
+def _low(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]
+
+
 def advise(
     candidates: Sequence[Candidate],
     n_test: int,
@@ -86,7 +106,7 @@ def advise(
         *_choice(take, best, n_test, unit),
         *_tie_line(others, best, known),
         *_cheaper(front, take, n_test, unit),
-        *_slower(front, found, take, n_classes, unit),
+        *_slower(found, front, [best, *others], take, n_classes, unit),
     ]
     return Advice(
         tuple(lines),
@@ -122,8 +142,8 @@ def paired_error(only_first: int, only_second: int, n_test: int) -> float:
 def accuracy_text(accuracy: float, n_test: int) -> str:
     """75.9 +- 0.5 %, with its standard error; without one where no test rows are known."""
     if n_test <= 0:
-        return f"{100 * accuracy:.1f} %"
-    return f"{100 * accuracy:.1f} \N{PLUS-MINUS SIGN} {100 * standard_error(accuracy, n_test):.1f} %"
+        return percent(accuracy)
+    return f"{in_percent(accuracy)} \N{PLUS-MINUS SIGN} {percent(standard_error(accuracy, n_test))}"
 
 
 def frontier(candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -188,34 +208,43 @@ def _cheaper(front: Sequence[Candidate], take: Candidate, n_test: int, unit: str
     if not found:
         return []
     one = found[-1]
-    lost = 100 * (take.accuracy - one.accuracy)
+    lost = in_percent(take.accuracy - one.accuracy)
     return [
-        f"Cheaper: {one.name}, {accuracy_text(one.accuracy, n_test)} ({lost:.1f} points less) with "
+        f"Cheaper: {one.name}, {accuracy_text(one.accuracy, n_test)} ({lost} points less) with "
         f"{count(one.test_ops)} {unit} per row, {_fewer(one, take)} fewer than {take.name}."
     ]
 
 
 def _slower(
-    front: Sequence[Candidate], found: Sequence[Candidate], take: Candidate, n_classes: int | None, unit: str
+    found: Sequence[Candidate],
+    front: Sequence[Candidate],
+    tied: Sequence[Candidate],
+    take: Candidate,
+    n_classes: int | None,
+    unit: str,
 ) -> list[str]:
-    """Of the cheap ones on the front that are slower than one as accurate that costs more: what they are slower than.
+    """Of those on the front, or that tie, that are slower than one as accurate that costs more: than which.
 
-    That of what is to be taken comes first; two at most.
+    That of what is to be taken comes first, then the slowest by their share; two at most.
+    tied  the most accurate one and those that tie with it: as accurate as any
     """
     lines = []
-    for one in front:
-        dearer = [
+    for one in dict.fromkeys([take, *front, *tied]):
+        quicker = [
             (other.predict_us, other)
             for other in found
-            if other.test_ops > one.test_ops and other.accuracy >= one.accuracy and other.predict_us is not None
+            if other.test_ops > one.test_ops
+            and (other.accuracy >= one.accuracy or other in tied)
+            and other.predict_us is not None
         ]
-        if one.predict_us is None or not dearer:
+        if one.predict_us is None or not quicker:
             continue
-        quick_us, quick = min(dearer, key=lambda found: found[0])
+        quick_us, quick = min(quicker, key=lambda found: found[0])
         if one.predict_us <= SLOWER * quick_us:
             continue
         flat = n_classes is not None and n_classes <= ONE_PRODUCT and quick.test_ops == n_classes
         why = f": {n_classes:,} classes are one small product" if flat else ""
-        lines.append((one is not take, f"{SLOWER_HERE}{one.name} has fewer {unit} than {quick.name}, but takes "
-                      f"{microseconds(one.predict_us)} per row against {microseconds(quick_us)}{why}."))  # fmt: skip
-    return [line for _, line in sorted(lines)[:2]]
+        said = f"{SLOWER_HERE}{one.name} has fewer {unit} than {quick.name}, but takes {microseconds(one.predict_us)}"
+        share = one.predict_us / quick_us if quick_us > 0 else math.inf
+        lines.append((one is not take, -share, f"{said} per row against {microseconds(quick_us)}{why}."))
+    return [line for *_, line in sorted(lines)[:2]]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from pipeline.report.metrics import Metrics, known
 from pipeline.report.numbers import MISSING, count, short
-from pipeline.report.summary import Metrics, SmallTable, known
+from pipeline.report.summary import SmallTable
 
 
 def digits(value: float) -> str:

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from pipeline.report.csvs import csv_text
 from pipeline.report.grids import grouped_bars
+from pipeline.report.metrics import Metrics, known
 from pipeline.report.numbers import MISSING, count, percent, size
 from pipeline.report.plot import Plot
-from pipeline.report.summary import Metrics, RunSummary, SmallTable, known
+from pipeline.report.summary import RunSummary, SmallTable
 from pipeline.report.sweeps import Compression
 from pipeline.report.table import printable
 
@@ -32,7 +33,7 @@ def compression_plot(run: RunSummary) -> Plot | None:
         rows += [(group.label, group.codes, form, group.names[form], top1) for form, top1 in found.items()]
     if not groups:
         return None
-    shown = {(group, form): f"{value:.1f} %" for group, bars in groups.items() for form, value in bars.items()}
+    shown = {(group, form): percent(value / 100) for group, bars in groups.items() for form, value in bars.items()}
     caption = (
         "Full: trained and tested on the rows as they are; PQ: on their codes; semi-PQ: trained on codes, tested on "
         "rows. Longer is better."
@@ -80,7 +81,7 @@ def _lines(group: Compression, models: Mapping[str, Metrics], row_bytes: Mapping
                 form if form == "full" else f"{form}, {group.codes}",
                 percent(top1),
                 MISSING if lost is None else f"{100 * lost:.1f}",
-                MISSING if back is None else f"{100 * back:.0f} %",
+                MISSING if back is None else percent(back, 0),
                 MISSING if rank is None else count(rank),
                 MISSING if parameters is None else size(parameters),
                 MISSING if nbytes is None else f"{nbytes:,.0f}",

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pipeline.report.csvs import csv_text
 from pipeline.report.figures import Axis, Scale, Series, Whole, line_plot
+from pipeline.report.metrics import known
 from pipeline.report.numbers import count
 from pipeline.report.plot import Plot
-from pipeline.report.summary import RunSummary, known
+from pipeline.report.summary import RunSummary
 from pipeline.report.sweeps import Line
 from pipeline.report.table import printable
 

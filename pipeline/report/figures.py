@@ -9,17 +9,14 @@ import io
 import math
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import matplotlib as mpl
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
-
-from pipeline.report.ticks import LogTicks
+if TYPE_CHECKING:  # loaded when something is drawn
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 INK, FAINT, MAIN, OTHER = "#010101", "#020202", "#030303", "#040404"  # stand for colours that the page defines
 PAGE_COLOURS = {INK: "var(--ink)", FAINT: "var(--faint)", MAIN: "var(--main)", OTHER: "var(--other)"}
@@ -47,14 +44,24 @@ LEADER = {"arrowstyle": "-", "color": FAINT, "linewidth": 0.5, "shrinkA": 0.0, "
 MANY_DECADES = 3  # from which on an axis has ticks at powers of ten alone
 
 
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Within it, figures are drawn as the page wants them."""
+    import matplotlib as mpl
+
+    with mpl.rc_context(SETTINGS):
+        yield
+
+
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One model in a scatter plot: marked when none other beats it."""
+    """One model in a scatter plot: marked when none other beats it; error: half the height of its bar, 0 draws none."""
 
     name: str
     x: float
     y: float
     marked: bool = False
+    error: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +84,10 @@ class Scale:
 
     def apply(self, axes: Axes, which: Which = "x") -> None:
         """To axes on which everything is drawn already: how far their values reach decides on the ticks."""
+        from matplotlib.ticker import FuncFormatter, NullLocator
+
+        from pipeline.report.ticks import LogTicks
+
         axes.set(**{f"{which}scale": "log", f"{which}label": self.label})
         axis = axes.xaxis if which == "x" else axes.yaxis
         coarse = self.base == 2 or _decades(axes, which) > MANY_DECADES
@@ -92,6 +103,8 @@ class Whole:
     label: str
 
     def apply(self, axes: Axes, which: Which = "x") -> None:
+        from matplotlib.ticker import MaxNLocator
+
         axes.set(**{f"{which}label": self.label})
         axis = axes.xaxis if which == "x" else axes.yaxis
         axis.set_major_locator(MaxNLocator("auto", integer=True, min_n_ticks=1))
@@ -116,13 +129,15 @@ def _apply(axes: Axes, axis: Axis, which: Which) -> None:
 
 def scatter(points: Sequence[Point], scale: Scale, y_label: str, lines: Lines | None = None) -> str:
     """Points with their names beside them, x on a logarithmic axis; an SVG element."""
-    with mpl.rc_context(SETTINGS):
+    with drawing():
         figure, axes = canvas(3.9)
         axes.grid(True, axis="both", alpha=0.5)
         for group, colour in ((True, MAIN), (False, OTHER)):
             chosen = [point for point in points if point.marked is group]
             marker = "o" if group else "D"
             axes.plot([p.x for p in chosen], [p.y for p in chosen], marker, color=colour, markersize=7, zorder=3)
+            for point in chosen:
+                error_bar(axes, point, colour)
         _frontier(axes, [point for point in points if point.marked])
         scale.apply(axes)
         axes.margins(0.18, 0.18)
@@ -132,6 +147,13 @@ def scatter(points: Sequence[Point], scale: Scale, y_label: str, lines: Lines | 
         figure.tight_layout()
         name_points(axes, points, () if lines.y is None else (lines.y,))
         return svg_of(figure)
+
+
+def error_bar(axes: Axes, point: Point, colour: str) -> None:
+    """A thin line with caps, wide enough to be seen beside the mark where it is shorter than this."""
+    if point.error > 0:
+        look: dict[str, Any] = {"fmt": "none", "ecolor": colour, "elinewidth": 1, "capsize": 5, "capthick": 1}
+        axes.errorbar([point.x], [point.y], [point.error], zorder=2, **look)
 
 
 def _frontier(axes: Axes, points: Sequence[Point]) -> None:
@@ -183,6 +205,10 @@ def name_points(axes: Axes, points: Sequence[Point], levels: Sequence[float] = (
     spots = {point: tuple(axes.transData.transform((point.x, point.y)) * scale) for point in points}
     left, bottom, right, top = (float(edge) * scale for edge in axes.bbox.extents)
     taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in spots.values()]
+    for point, (x, y) in spots.items():
+        if point.error > 0:
+            half = abs(float(axes.transData.transform((point.x, point.y + point.error))[1]) * scale - y)
+            taken.append((x - 1, y - half, x + 1, y + half))
     for caption in axes.texts:
         x0, y0, x1, y1 = (float(edge) * scale for edge in caption.get_window_extent().extents)
         taken.append((x0, y0, x1, y1))
@@ -245,7 +271,7 @@ MOST_INSIDE = 6  # lines of a legend that stands among the lines; a longer one s
 def line_plot(series: Sequence[Series], levels: Mapping[str, float], x: Axis, y: Axis) -> str:
     """Lines told apart by marker, dashes and colour, levels as thin lines with their name; an SVG element."""
     below = len(series) > MOST_INSIDE
-    with mpl.rc_context(SETTINGS):
+    with drawing():
         figure, axes = canvas(4.2 + 0.1 * len(series) * below)
         axes.grid(True, axis="both", alpha=0.5)
         crowded = max((len(one.x) for one in series), default=0) > MOST_MARKERS
@@ -281,7 +307,7 @@ def short_name(name: str, most: int = 32) -> str:
 
 def bars(values: Mapping[str, float], x_label: str, shown: Sequence[str]) -> str:
     """Horizontal bars in the given order, top down, each with its value written out; an SVG element."""
-    with mpl.rc_context(SETTINGS):
+    with drawing():
         figure, axes = canvas(0.9 + 0.3 * max(1, len(values)))
         names = [short_name(name) for name in values]
         places = list(range(len(names)))
@@ -297,6 +323,9 @@ def bars(values: Mapping[str, float], x_label: str, shown: Sequence[str]) -> str
 
 
 def canvas(height: float) -> tuple[Figure, Axes]:
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(6.4, height))
     FigureCanvasSVG(figure)
     return figure, figure.add_subplot()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipeline.report.advice import Advice, Candidate, accuracy_text, advise
+from pipeline.report.advice import Advice, Candidate, accuracy_text, advise, standard_error
+from pipeline.report.metrics import Metrics, known
 from pipeline.report.numbers import MISSING, count, microseconds, size
 from pipeline.report.relaxed_members import LINEAR, apart_from_others, models_of_all_classes, relaxed_members
-from pipeline.report.summary import Metrics, RunSummary, known
+from pipeline.report.summary import RunSummary
 
 DOT_PRODUCTS, KERNEL_VALUES = "dot products", "kernel values"
 HEADING = ("model", "accuracy", "{}", "predict/row", "parameters")
@@ -15,11 +16,13 @@ HEADING = ("model", "accuracy", "{}", "predict/row", "parameters")
 
 @dataclass(frozen=True, slots=True)
 class First:
-    """What the first screen shows beside the figure: sentences, and a table of the models that no other beats.
+    """What the first screen shows beside the figure: sentences, and a table of the models to choose from.
 
+    takes    what to take: one sentence, or one of each set of test rows; lines  what else to know
     remarks  a word below the name of each model of the table
     """
 
+    takes: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
     heading: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
@@ -64,6 +67,12 @@ def test_rows_of(run: RunSummary) -> int:
     return int(max((rows for rows in found if rows is not None), default=0))
 
 
+def error_of(metrics: Metrics) -> float | None:
+    """Standard error of a model's accuracy; None where that, or the number of its test rows, is not told."""
+    accuracy, rows = known(metrics, "top1"), known(metrics, "test_rows")
+    return standard_error(accuracy, int(rows)) if accuracy is not None and rows else None
+
+
 def advice_of(run: RunSummary) -> Advice:
     """What the run was published with; else what its numbers alone say."""
     if run.advice is not None:
@@ -92,12 +101,17 @@ def _with_others(run: RunSummary, advice: Advice, compared: set[str]) -> Advice:
 
 
 def first_of(run: RunSummary) -> First:
-    """Empty where fewer than two models compare."""
+    """Empty where fewer than two models compare; without a table where they were tested on different rows and it is
+    others that compare."""
     advice, (unit, found) = advice_of(run), comparable(run)
     by_name = {one.name: one for one in found}
-    shown = [by_name[name] for name in advice.non_dominated if name in by_name]
+    names = {*advice.non_dominated, *advice.tied, advice.most_accurate}
+    shown = sorted((one for one in found if one.name in names), key=lambda one: (one.test_ops, -one.accuracy))
+    takes, lines = tuple(choice.text for choice in run.choices), tuple(choice.lines for choice in run.choices)
+    if not takes:
+        takes, lines = advice.lines[:1], (advice.lines[1:],)
     if not shown:
-        return First()
+        return First(takes) if run.choices else First()
     n_test = test_rows_of(run)
     rows = tuple(
         (
@@ -110,19 +124,23 @@ def first_of(run: RunSummary) -> First:
         for one in shown
     )
     error = f"; \N{PLUS-MINUS SIGN} is one standard error of {n_test:,} test rows" if n_test else ""
-    note = f"Models that no other beats in accuracy or {unit} without losing in the other, the cheapest first{error}."
+    also = ", and those that tie with the most accurate one" * any(name in by_name for name in advice.tied)
+    note = f"Models that no other beats in accuracy or {unit} without losing in the other{also}, the cheapest first"
+    note += f"{error}."
+    note = f"Of {run.choices[0].of}: {note[:1].lower()}{note[1:]}" if run.choices else note
     note += f" {unit.capitalize()} are per row, predict/row is the measured time of one worker."
     remarks = tuple(remark(one.name, advice) for one in shown)
-    return First(advice.lines, tuple(text.format(unit) for text in HEADING), rows, remarks, note)
+    return First(takes, sum(lines, ()), tuple(text.format(unit) for text in HEADING), rows, remarks, note)
 
 
 def remark(name: str, advice: Advice) -> str:
-    """Below its name: "take this", "most accurate", both, or that it ties with the most accurate one."""
+    """Below its name: "take this", "most accurate", or that it ties with the most accurate one; what holds of these."""
     words = ["take this"] * (name == advice.take) + ["most accurate"] * (name == advice.most_accurate)
-    return ", ".join(words or ["ties with the best"] * (name in advice.tied))
+    return ", ".join(words + ["ties with the best"] * (name in advice.tied))
 
 
-def last_line(run: RunSummary) -> str:
-    """What the terminal says under the table: take tree: ...; "" where nothing compares."""
-    brief = advice_of(run).brief
-    return brief[:1].lower() + brief[1:]
+def last_lines(run: RunSummary) -> list[str]:
+    """What the terminal says under the table: take tree: ...; a line for each set of test rows, none where nothing
+    compares."""
+    said = [choice.text for choice in run.choices] or [advice_of(run).brief]
+    return [text[:1].lower() + text[1:] for text in said if text]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-import matplotlib as mpl
-from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
+from pipeline.report.figures import INK, MAIN, OTHER, canvas, drawing, short_name, svg_of
 
-from pipeline.report.figures import INK, MAIN, OTHER, SETTINGS, canvas, short_name, svg_of
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Cell = tuple[int, int]  # column from the left, row from the bottom
 LEAST_SHADE, MOST_SHADE = 0.05, 0.5  # of a cell: text upon it stays readable in light and in dark
@@ -42,7 +42,7 @@ class Grid:
 def heat_map(grid: Grid) -> str:
     """Cells shaded by their value, darker for more, with the value as text where there is room; an SVG element."""
     width, height = len(grid.columns), len(grid.rows)
-    with mpl.rc_context(SETTINGS):
+    with drawing():
         figure, axes = canvas(max(2.2, 1.1 + CELL_ROW * height))
         low, high = min(grid.values.values()), max(grid.values.values())
         for cell, value in grid.values.items():
@@ -50,7 +50,7 @@ def heat_map(grid: Grid) -> str:
             _cell(axes, cell, LEAST_SHADE + share * (MOST_SHADE - LEAST_SHADE))
         _cell_texts(axes, grid)
         for x, y in grid.chosen:
-            axes.add_patch(Rectangle((x + 0.02, y + 0.02), 0.96, 0.96, fill=False, edgecolor=INK, linewidth=2))
+            _box(axes, (x + 0.02, y + 0.02), 0.96, fill=False, edgecolor=INK, linewidth=2)
         axes.set_xlim(0, width)
         axes.set_ylim(0, height)
         named = range(0, width, -(-width // MOST_NAMES))
@@ -66,8 +66,14 @@ def heat_map(grid: Grid) -> str:
         return svg_of(figure)
 
 
+def _box(axes: Axes, corner: tuple[float, float], side: float, **look: Any) -> None:
+    from matplotlib.patches import Rectangle
+
+    axes.add_patch(Rectangle(corner, side, side, **look))
+
+
 def _cell(axes: Axes, cell: Cell, shade: float) -> None:
-    axes.add_patch(Rectangle(cell, 1, 1, facecolor=MAIN, alpha=shade, linewidth=0))
+    _box(axes, cell, 1, facecolor=MAIN, alpha=shade, linewidth=0)
 
 
 def _cell_texts(axes: Axes, grid: Grid) -> None:
@@ -88,7 +94,7 @@ def grouped_bars(groups: Mapping[str, Mapping[str, float]], shown: Mapping[tuple
     """
     kinds = list(dict.fromkeys(kind for bars in groups.values() for kind in bars))
     n_bars = sum(len(bars) for bars in groups.values())
-    with mpl.rc_context(SETTINGS):
+    with drawing():
         figure, axes = canvas(0.9 + 0.26 * n_bars + 0.22 * len(groups))
         place, ticks = 0.0, []
         for group, bars in groups.items():

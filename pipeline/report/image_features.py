@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pipeline.report.metrics import Metrics, known
 from pipeline.report.numbers import count, percent
-from pipeline.report.summary import Metrics, SmallTable, known
+from pipeline.report.summary import SmallTable
 
 HEADINGS = ("features", "columns", "bytes/row", "descriptors/image", "images without", "images/s a core", "of it SIFT")
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pipeline.report.metrics import Metrics, known
 from pipeline.report.relaxed_members import LINEAR, Sample, relaxed_members, supposed, supposed_text
-from pipeline.report.summary import Metrics, RunSummary, known, non_dominated
+from pipeline.report.summary import RunSummary, non_dominated
 
 Group = tuple[str, Sample | None]  # kernel, or "linear", and classes
 

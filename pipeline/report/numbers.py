@@ -6,13 +6,29 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from pipeline.report.summary import Metrics, known
+from pipeline.report.metrics import Metrics, known
 
 MISSING = "-"
+MOST_DIGITS = 3  # behind the point, of a share in per cent that fewer would round to 0 or 100
+ROUNDING = 1e-12
 
 
-def percent(value: float) -> str:
-    return f"{100 * value:.1f} %"
+def percent(share: float, digits: int = 1) -> str:
+    """A share as 99.9 %; see `in_percent`."""
+    return f"{in_percent(share, digits)} %"
+
+
+def in_percent(share: float, digits: int = 1) -> str:
+    """A share in per cent with so many digits behind the point, or more, so that none just below 1 is shown as 100.0
+    and none just above 0 as 0.0: 99.96, > 99.999."""
+    if min(abs(share), abs(1 - share)) < ROUNDING:  # of sums of doubles: it is 0 or 1
+        return f"{100 * round(share):.{digits}f}"
+    most = max(digits, MOST_DIGITS) if 0 < share < 1 else digits
+    for places in range(digits, most + 1):
+        text = f"{100 * share:.{places}f}"
+        if not 0 < share < 1 or float(text) not in (0, 100):
+            return text
+    return f"> {100 - 10.0**-most:.{most}f}" if share > 0.5 else f"< {10.0**-most:.{most}f}"
 
 
 def plain(value: float) -> str:

@@ -17,8 +17,9 @@ from pipeline.report.csvs import csv_text
 from pipeline.report.curves import retrieval_plot, sweep_plots
 from pipeline.report.descent import descent_plots
 from pipeline.report.figures import Lines, Point, Scale, bars, scatter, scoped
-from pipeline.report.first import first_of
+from pipeline.report.first import error_of, first_of
 from pipeline.report.legend import legend, marked_models
+from pipeline.report.metrics import known
 from pipeline.report.numbers import WIDE_COLUMNS, columns_of, count, percent, plain, seconds, size
 from pipeline.report.path_tables import path_tables
 from pipeline.report.paths import path_plots
@@ -26,7 +27,7 @@ from pipeline.report.plot import Plot
 from pipeline.report.relaxed import RelaxedPart, relaxed_part
 from pipeline.report.relaxed_members import apart_from_others, models_of_all_classes
 from pipeline.report.spectrum import spectrum_plot
-from pipeline.report.summary import RunSummary, best_model, known, non_dominated
+from pipeline.report.summary import RunSummary, best_model, non_dominated
 from pipeline.report.table import printable
 from pipeline.report.topk import top_k_plot
 from pipeline.report.trees import TreePart, tree_part
@@ -61,7 +62,7 @@ def write_report(path: str | Path, run: RunSummary) -> list[Path]:
 def render(run: RunSummary, plots: Sequence[Plot], trees: TreePart, relaxed: RelaxedPart, folder: str) -> str:
     """The HTML text of a run."""
     first = first_of(run)
-    asking = [plot for plot in plots if plot.name == FIRST and first.lines]
+    asking = [plot for plot in plots if plot.name == FIRST and first.rows]
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -227,11 +228,16 @@ def _scatter(run: RunSummary, name: str, key: str, title: str, scale: Scale, lin
     }
     if not found:
         return None
-    points = [Point(printable(model), cost, 100 * gain, model in marked) for model, (cost, gain) in found.items()]
+    errors = {model: error_of(models[model]) for model in found}
+    points = [
+        Point(printable(model), cost, 100 * gain, model in marked, 100 * (errors[model] or 0.0))
+        for model, (cost, gain) in found.items()
+    ]
     caption = "Upper left is better. Round points, joined: no other model is better in both."
+    caption += " Bars: one standard error of the accuracy, up and down." * any(errors.values())
     caption += _left_out(run, other)
-    rows = [(model, cost, gain, int(model in marked)) for model, (cost, gain) in found.items()]
-    text = csv_text(["model", key, "top1", "non_dominated"], rows)
+    rows = [(model, cost, gain, int(model in marked), errors[model]) for model, (cost, gain) in found.items()]
+    text = csv_text(["model", key, "top1", "non_dominated", "standard_error"], rows)
     return Plot(name, title, caption, scatter(points, scale, "accuracy, %", lines), text)
 
 

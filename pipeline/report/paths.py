@@ -10,7 +10,7 @@ from typing import Any
 from pipeline.report.csvs import csv_text
 from pipeline.report.figures import Axis, Scale, Series, Whole, line_plot
 from pipeline.report.grids import Grid, heat_map
-from pipeline.report.numbers import count, short
+from pipeline.report.numbers import count, in_percent, short
 from pipeline.report.plot import Plot, drawn_models, left_out_text
 from pipeline.report.summary import RunSummary
 from pipeline.report.table import printable
@@ -33,7 +33,9 @@ class Measure:
 
 
 MEASURES = (
-    Measure("top1", "Accuracy", "validation accuracy, %", lambda share: 100 * share, lambda value: f"{value:.1f}"),
+    Measure(
+        "top1", "Accuracy", "validation accuracy, %", lambda share: 100 * share, lambda value: in_percent(value / 100)
+    ),
     Measure("rank", "Rank", Whole("rank of the weights"), float, count),
 )
 

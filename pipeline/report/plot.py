@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pipeline.report.summary import RunSummary, known
+from pipeline.report.metrics import known
+from pipeline.report.summary import RunSummary
 
 MOST_LINES = 12  # of one figure; more cannot be told apart
 

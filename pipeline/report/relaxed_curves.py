@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-
-import matplotlib as mpl
-from matplotlib.axes import Axes
+from typing import TYPE_CHECKING
 
 from pipeline.report.csvs import csv_text
-from pipeline.report.figures import INK, MAIN, OTHER, SETTINGS, Point, Scale, canvas, name_points, short_name, svg_of
+from pipeline.report.figures import INK, MAIN, OTHER, Point, Scale, canvas, drawing, name_points, short_name, svg_of
 from pipeline.report.numbers import short
 from pipeline.report.plot import Plot
 from pipeline.report.relaxed_lines import Method, flat_level, methods_of
@@ -25,6 +23,9 @@ from pipeline.report.relaxed_members import (
 )
 from pipeline.report.summary import RunSummary
 from pipeline.report.table import printable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 LOOKS: Mapping[str, tuple[str, str, str]] = {  # marker, dashes and colour of a family: told apart without colour, too
     "relaxed-hierarchy": ("o", "-", MAIN),
@@ -102,7 +103,7 @@ def slug(text: str) -> str:
 
 
 def _svg(methods: Sequence[Method], x_label: str) -> str:
-    with mpl.rc_context(SETTINGS):
+    with drawing():
         figure, axes = canvas(4.6)
         axes.grid(True, axis="both", alpha=0.5)
         for method, fill in _filled(methods):

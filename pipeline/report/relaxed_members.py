@@ -7,7 +7,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline.report.summary import Metrics, RunSummary, known
+from pipeline.report.metrics import Metrics, known
+from pipeline.report.summary import RunSummary
 
 Record = Mapping[str, Any]
 Sample = tuple[int, int]

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 from pipeline.report.csvs import csv_text
+from pipeline.report.metrics import known
 from pipeline.report.numbers import MISSING, count, percent, plain, seconds
 from pipeline.report.relaxed_growth import growth_table
 from pipeline.report.relaxed_lines import Method, flat_level, least_complexity, least_lead, methods_of, most_accuracy
@@ -21,7 +22,7 @@ from pipeline.report.relaxed_members import (
     supposed_text,
     whole_setting_text,
 )
-from pipeline.report.summary import RunSummary, SmallTable, known
+from pipeline.report.summary import RunSummary, SmallTable
 from pipeline.report.trees_tables import TreeTable
 
 OWN = "relaxed-hierarchy"
@@ -192,7 +193,7 @@ def _reach_cell(place: int, value: float | None) -> str:
         return MISSING
     if place == 1 + len(ALLOWED) + len(BUDGETS):
         return points(value)
-    return ratio(value) if 1 <= place <= len(ALLOWED) else f"{value:.1f} %"
+    return ratio(value) if 1 <= place <= len(ALLOWED) else percent(value / 100)
 
 
 # ---- nodes and leaves ----------------------------------------------------------------------------------------------

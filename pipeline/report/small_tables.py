@@ -9,8 +9,9 @@ from pipeline.config import RunConfig
 from pipeline.report.certificates import certificate_table
 from pipeline.report.compression import compression_table
 from pipeline.report.image_features import image_table
+from pipeline.report.metrics import Metrics, known
 from pipeline.report.numbers import count, percent
-from pipeline.report.summary import Metrics, SmallTable, known
+from pipeline.report.summary import SmallTable
 from pipeline.report.sweeps import Repeats, code_repeats, compressions_of, repeats_of
 
 Numbers = Mapping[str, Metrics]  # name -> plain numbers
@@ -65,7 +66,7 @@ def _share(values: Sequence[float]) -> str:
     if not values:
         return "-"
     mean = math.fsum(values) / len(values)
-    return f"{100 * mean:.3f} %" if 0.99 < mean < 1 else percent(mean)  # of text, nearly all are zeros
+    return percent(mean, 3 if 0.99 < mean < 1 else 1)  # of text, nearly all are zeros
 
 
 def _spread(values: Sequence[float]) -> str:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pipeline.report.advice import Advice, Choice, Pair
+from pipeline.report.class_facts import ClassFacts
+from pipeline.report.metrics import Metrics, known
 from pipeline.report.sweeps import Compression, Line, Repeats
 from pipeline.report.trees_order import ClassOrder
-
-if TYPE_CHECKING:  # these write numbers, which know what a metric is
-    from pipeline.report.advice import Advice, Pair
-    from pipeline.report.classes import ClassFacts
-
-Metrics = Mapping[str, float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +71,8 @@ class RunSummary:
     paired       standard error of the difference in accuracy of two models, from the rows that only one has right
     advice       which model to use, where it was found out before; None: as the numbers of the models say
     class_facts  rows and accuracy of every class
+    foremost     what has to be read before anything else
+    choices      what to take, by the rows that models were tested on, where these differ; the first is of `models`
     """
 
     name: str
@@ -106,12 +105,8 @@ class RunSummary:
     paired: Mapping[Pair, float] = field(default_factory=dict)
     advice: Advice | None = None
     class_facts: ClassFacts | None = None
-
-
-def known(metrics: Metrics, key: str) -> float | None:
-    """A metric as a finite number, or None."""
-    value = metrics.get(key)
-    return float(value) if value is not None and math.isfinite(value) else None
+    foremost: Sequence[str] = ()
+    choices: Sequence[Choice] = ()
 
 
 def non_dominated(models: Mapping[str, Metrics], gain: str = "top1", cost: str = "test_ops_per_row") -> set[str]:

@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from pipeline.outputs import text_table
-from pipeline.report.first import last_line
+from pipeline.report.first import last_lines
 from pipeline.report.legend import legend, marked_models
 from pipeline.report.numbers import COLUMNS, Column, columns_of
 from pipeline.report.summary import RunSummary
@@ -126,9 +126,10 @@ def print_table(run: RunSummary, file: TextIO | None = None) -> None:
         _print_models(run, out)
     for place, table in enumerate(run.tables):
         lines = [list(table.heading), *([printable(cell) for cell in row] for row in table.rows)]
-        out.write(writable(("\n" if place or run.models else "") + text_table(lines), out.encoding))
+        text = text_table(lines) if table.rows else ""
+        out.write(writable(("\n" if place or run.models else "") + text, out.encoding))
         out.write(writable("".join(f"{line}\n" for line in textwrap.wrap(table.note, NOTE_WIDTH)), out.encoding))
-    if line := last_line(run):
+    for line in last_lines(run):
         out.write(writable(f"{printable(line)}\n", out.encoding))
     out.flush()
 

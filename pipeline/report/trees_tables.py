@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.report.csvs import csv_text
+from pipeline.report.metrics import Metrics, known
 from pipeline.report.numbers import MISSING, count, microseconds, percent, seconds, size, times
-from pipeline.report.summary import Metrics, RunSummary, SmallTable, known
+from pipeline.report.summary import RunSummary, SmallTable
 
 TREE_KINDS = ("label-tree", "bengio-tree", "kmeans-tree", "tree-svm")
 Record = Mapping[str, Any]
@@ -52,8 +53,10 @@ def tree_details(run: RunSummary, once: bool = False) -> dict[str, Record]:
 
 
 def share(value: float) -> str:
-    """Per cent, with three digits where it is small; what is below them is zero, whatever its sign."""
-    text = f"{100 * value:.2f} %" if abs(value) < 0.0995 else percent(value)
+    """Per cent, with three digits where it is small; of what is below 0 less than these is zero."""
+    if value > 0:
+        return percent(value, 2 if value < 0.0995 else 1)
+    text = f"{100 * value:.2f} %" if value > -0.0995 else percent(value)
     return text.removeprefix("-") if float(text.removesuffix(" %")) == 0 else text
 
 

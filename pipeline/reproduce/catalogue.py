@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterator
 from difflib import get_close_matches
 
+from pipeline.dataset import Dataset
 from pipeline.reproduce import (
     chen_shrivastava,
     deng_trees,
@@ -16,6 +17,7 @@ from pipeline.reproduce import (
     zhao_xing,
 )
 from pipeline.reproduce.figure import NEEDS, PaperFigure
+from pipeline.reproduce.needs import why_not
 from tasks.errors import UsageError
 
 WIDTH = 118
@@ -46,11 +48,12 @@ def figure_of(name: str) -> PaperFigure:
 def needs_text(figure: PaperFigure) -> str:
     """What data it needs: "dense rows, a taxonomy"."""
     needs = [NEEDS[need] for need in figure.needs if need in NEEDS]
-    return ", ".join(needs)
+    classes = [f"{figure.least_classes} classes or more"] if figure.least_classes > 2 else []
+    return ", ".join(needs + classes)
 
 
-def list_text() -> str:
-    """A line for each: name, what it shows, the data it needs, how long."""
+def list_text(dataset: Dataset | None = None) -> str:
+    """A line for each: name, what it shows, the data it needs, how long; of a dataset also why it does not allow it."""
     lines: list[str] = []
     paper = ""
     wide = max(map(len, catalogue()))
@@ -58,22 +61,26 @@ def list_text() -> str:
         if figure.paper != paper:
             paper = figure.paper
             lines += ["", paper] if lines else [paper]
-        lines.append(f"  {figure.name:<{wide}}  {figure.shows}; {needs_text(figure)}; {figure.takes}")
+        told = f"  {figure.name:<{wide}}  {figure.shows}; {needs_text(figure)}; {figure.takes}"
+        why = why_not(figure, dataset) if dataset is not None and figure.needs_data else ""
+        lines.append(f"{told}; not of this dataset: it {why}" if why else told)
     return "\n".join(lines) + "\n"
 
 
-def details_text(figure: PaperFigure) -> str:
-    """Everything that is known of a figure before it is run."""
-    return "\n".join(_details(figure)) + "\n"
+def details_text(figure: PaperFigure, dataset: Dataset | None = None) -> str:
+    """Everything that is known of a figure before it is run; of a dataset also whether it allows it."""
+    return "\n".join(_details(figure, dataset)) + "\n"
 
 
-def _details(figure: PaperFigure) -> Iterator[str]:
+def _details(figure: PaperFigure, dataset: Dataset | None) -> Iterator[str]:
     yield f"{figure.name}: {figure.shows}"
+    why = why_not(figure, dataset) if dataset is not None and figure.needs_data else ""
     facts = {
         "paper": figure.paper,
         "place": figure.place,
         "needs": needs_text(figure),
         "takes": figure.takes,
+        "your dataset": "" if dataset is None else f"does not allow it: {figure.name} {why}" if why else "allows it",
         "paper's data": figure.data,
         "runs": ", ".join(" ".join(filter(None, (part.template, part.kernel))) for part in figure.parts),
     }

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 from pipeline.report.figures import Scale, Series, line_plot
-from pipeline.report.numbers import count
+from pipeline.report.metrics import known
+from pipeline.report.numbers import count, percent
 from pipeline.report.plot import Plot
-from pipeline.report.summary import known
 from pipeline.reproduce.figure import (
     OURS,
     UNKNOWN,
@@ -52,17 +52,19 @@ def show_figure_4(found: Found) -> Shown:
     rows: list[list[Cell]] = [
         [
             f"this dataset, {found.data.n_features:,} features",
-            share(zeros),
-            share(own["empty_codes"]),
-            share(own["expected_empty"]),
-            share(None if zeros is None else zeros**4),
+            share(zeros, 2),
+            share(own["empty_codes"], 2),
+            share(own["expected_empty"], 2),
+            share(None if zeros is None else zeros**4, 2),
         ]
     ]
     for name in ("VOC2010", "LabelMe-12-50k", "MSRc"):
         for words, cell in zip(values["words"], values[name], strict=True):
             sparsity, empty = (printed(text) for text in cell.split())
             fourth = ((sparsity.value or 0) / 100) ** 4
-            rows.append([f"{name}, {int(words):,} words", f"{sparsity.text} %", f"{empty.text} %", "-", share(fourth)])
+            rows.append(
+                [f"{name}, {int(words):,} words", f"{sparsity.text} %", f"{empty.text} %", "-", share(fourth, 2)]
+            )
     heading = ["data", "zeros in rows", "empty codes", "expected", "zeros^4"]
     note = (
         "Expected: the chance that a sample of a row is empty, mean over the rows. zeros^4 is that of rows with "
@@ -74,14 +76,14 @@ def show_figure_4(found: Found) -> Shown:
 def judge_chance(found: Found) -> Verdict:
     own = emptiness(found)
     empty, expected = own["empty_codes"], own["expected_empty"]
-    told = f"{100 * (empty or 0):.2f} % of the codes are empty, {100 * (expected or 0):.2f} % by chance"
+    told = f"{percent(empty or 0, 2)} of the codes are empty, {percent(expected or 0, 2)} by chance"
     return compared(abs((empty or 0) - (expected or 0)) <= 0.025, told, empty, expected)
 
 
 def judge_most_empty(found: Found) -> Verdict:
     own = emptiness(found)
     zeros, empty = own["sparsity"], own["empty_codes"]
-    told = f"{100 * (zeros or 0):.2f} % zeros, {100 * (empty or 0):.2f} % of the codes are empty"
+    told = f"{percent(zeros or 0, 2)} zeros, {percent(empty or 0, 2)} of the codes are empty"
     if zeros is not None and zeros < 0.85:
         return Verdict(UNKNOWN, f"{told}: these rows are not very sparse")
     return compared((empty or 0) > 0.5, told, zeros, empty)
@@ -139,7 +141,7 @@ def judge_densified(found: Found) -> Verdict:
     parts = [
         (
             curves["dwta"][n] > curves["wta"][n],
-            f"{n:,}: {100 * curves['dwta'][n]:.1f} % against {100 * curves['wta'][n]:.1f} %",
+            f"{n:,}: {percent(curves['dwta'][n])} against {percent(curves['wta'][n])}",
         )
         for n in both
     ]
@@ -151,7 +153,7 @@ def judge_more_hashes(found: Found) -> Verdict:
     if len(curve) < 2:
         return compared(False, "", None)
     few, many = min(curve), max(curve)
-    told = f"{100 * curve[few]:.1f} % with {few:,} hashes, {100 * curve[many]:.1f} % with {many:,}"
+    told = f"{percent(curve[few])} with {few:,} hashes, {percent(curve[many])} with {many:,}"
     return compared(curve[many] > curve[few], told)
 
 
@@ -159,9 +161,7 @@ def judge_beats_rows(way: str) -> Claim:
     def judge(found: Found) -> Verdict:
         run = found.runs["main"]
         best, raw = max(accuracies(run)[way].values(), default=None), run.value(RAW, "top1")
-        return compared(
-            (best or 0) > (raw or 0), f"{100 * (best or 0):.1f} % against {100 * (raw or 0):.1f} %", best, raw
-        )
+        return compared((best or 0) > (raw or 0), f"{percent(best or 0)} against {percent(raw or 0)}", best, raw)
 
     return Claim(f"{WAYS[way]} beats the rows themselves", "section 5.2", "with the best number of hashes", judge)
 

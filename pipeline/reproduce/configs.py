@@ -20,9 +20,10 @@ class PartConfig:
     text: str
 
     def write(self) -> None:
-        """Raises DiskFull."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(self.path, self.text)
+        """Unless it is there: `configs_of` has refused one that is not the same. Raises DiskFull."""
+        if not self.path.exists():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            write_text(self.path, self.text)
 
 
 def configs_of(figure: PaperFigure, dataset: Dataset, data: Path, folder: Path, seed: int) -> list[PartConfig]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from pipeline.report.numbers import percent
 from pipeline.report.plot import Plot
 from pipeline.reproduce.found import Found
 
@@ -135,9 +136,9 @@ def number(value: float | None, digits: int = 3) -> Number:
     return MISSING if value is None or not math.isfinite(value) else Number(value, f"{value:,.{digits}f}")
 
 
-def share(value: float | None) -> Number:
-    """A share, written in per cent."""
-    return MISSING if value is None else Number(value, f"{100 * value:.1f} %")
+def share(value: float | None, digits: int = 1) -> Number:
+    """A share, written in per cent: never 100 or 0 where it is not."""
+    return MISSING if value is None else Number(value, percent(value, digits))
 
 
 def printed(text: str) -> Number:

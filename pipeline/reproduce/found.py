@@ -12,7 +12,7 @@ from typing import Any
 
 from pipeline.config import Learner, RunConfig
 from pipeline.dataset import Dataset
-from pipeline.report.summary import Metrics, known
+from pipeline.report.metrics import Metrics, known
 
 
 @dataclass(frozen=True)

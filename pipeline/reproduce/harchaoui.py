@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from pipeline.report.figures import Series, Whole, line_plot
+from pipeline.report.numbers import percent
 from pipeline.report.plot import Plot
 from pipeline.reproduce.figure import (
     MISSING,
@@ -82,7 +83,7 @@ def judge_energy(found: Found) -> Verdict:
         return compared(False, "", None)
     n = max(1, round(FIRST * len(spectrum)))
     part = energy(spectrum, n)
-    return compared(part >= 0.9, f"{n} of {len(spectrum)} have {100 * part:.1f} % of the squares", part)
+    return compared(part >= 0.9, f"{n} of {len(spectrum)} have {percent(part)} of the squares", part)
 
 
 def judge_decay(found: Found) -> Verdict:
@@ -90,7 +91,7 @@ def judge_decay(found: Found) -> Verdict:
     if len(spectrum) < 8:
         return Verdict(UNKNOWN, "there are too few singular values")
     fits = {"exponential": fit(spectrum, False), "power law": fit(spectrum, True)}
-    told = ", ".join(f"{name} explains {100 * value:.1f} % of their logarithms" for name, value in fits.items())
+    told = ", ".join(f"{name} explains {percent(value)} of their logarithms" for name, value in fits.items())
     return compared(fits["exponential"] >= 0.9, told)
 
 
@@ -162,10 +163,7 @@ def judge_top_k(found: Found) -> Verdict:
     own, flat = top_k(run, TRACE), top_k(run, OVR)
     ks = [k for k in (1, 2, 5, 10, 20) if k <= min(len(own), len(flat))]
     return every(
-        [
-            (own[k - 1] >= flat[k - 1], f"top {k}: {100 * own[k - 1]:.1f} % against {100 * flat[k - 1]:.1f} %")
-            for k in ks
-        ]
+        [(own[k - 1] >= flat[k - 1], f"top {k}: {percent(own[k - 1])} against {percent(flat[k - 1])}") for k in ks]
     )
 
 
@@ -221,7 +219,7 @@ def judge_half(found: Found) -> Verdict:
     known = {told: value for told, value in parts.items() if value is not None}
     if not known:
         return Verdict(UNKNOWN, "codes cost less than 0.2 points of accuracy here: there is nothing to get back")
-    return every([(value >= 0.4, f"{told} gets {100 * value:.0f} % back") for told, value in known.items()])
+    return every([(value >= 0.4, f"{told} gets {percent(value)} back") for told, value in known.items()])
 
 
 def judge_trace(found: Found) -> Verdict:
@@ -230,7 +228,7 @@ def judge_trace(found: Found) -> Verdict:
     for form, told in FORMS.items():
         own, flat = accuracy(run, "trace", form), accuracy(run, "ovr", form)
         if own is not None and flat is not None:
-            parts.append((own >= flat, f"{told}: {100 * own:.1f} % against {100 * flat:.1f} %"))
+            parts.append((own >= flat, f"{told}: {percent(own)} against {percent(flat)}"))
     return every(parts)
 
 
@@ -270,7 +268,7 @@ FIGURES = (
         show_figure_2,
         FIGURE_2,
         (Part("main", "trace-norm"),),
-        DATA,
+        DATA.replace("4,096 or 65,536", "4,096"),
         ("The upper half, accuracy against the number of classes, is of many data sets; here one is shown.", *DIFFERS),
     ),
     PaperFigure(

@@ -96,7 +96,7 @@ def show(found: Found) -> Shown:
     rows.append(["full over compressed", *(number(value, 2) for value in ratios), *(number(v, 2) for v in theirs)])
     counts: list[list[Cell]] = [
         ["multiply-adds, full matrix", *[whole(n * d * M)] * 2, "m n d"],
-        ["multiply-adds, compressed", *[whole(own.n_centroids * d * M)] * 2, "256 d m"],
+        ["multiply-adds, compressed", *[whole(own.n_centroids * d * M)] * 2, f"{own.n_centroids} d m"],
         ["random accesses, compressed", *[whole(n * n_sq * M)] * 2, "m n n_sq"],
     ]
     note = (

@@ -14,10 +14,6 @@ def pair(name: str, value: float, digits: int = 3) -> str:
     return f"{name} {value:,.{digits}f}"
 
 
-def percent(name: str, value: float) -> str:
-    return f"{name} {100 * value:.1f} %"
-
-
 def every(parts: Sequence[tuple[bool, str]], least: int = 1) -> Verdict:
     """Holds when all comparisons do; says each, and how many do not. Fewer than `least` comparisons tell nothing."""
     if len(parts) < least:

@@ -1,13 +1,15 @@
-"""Whether a dataset fits a figure; told before anything is written."""
+"""Whether a dataset fits a figure, and which figures it fits; told before anything is written."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from itertools import islice
 
 import numpy as np
 
 from pipeline.dataset import Dataset
+from pipeline.report.numbers import percent
 from pipeline.reproduce.figure import PaperFigure, Part
 from tasks.errors import UsageError
 from tasks.io import load_rows
@@ -22,10 +24,22 @@ class FigureUnfit(UsageError):
     """A dataset without what a figure of a paper needs: a taxonomy, dense rows, rows with zeros, fewer features."""
 
 
-def refuse_unfit(figure: PaperFigure, dataset: Dataset) -> None:
-    """Raises FigureUnfit for the first thing that stands against the figure."""
+def refuse_unfit(figure: PaperFigure, dataset: Dataset, every: Iterable[PaperFigure]) -> None:
+    """Raises FigureUnfit for the first thing that stands against the figure; names those of `every` that fit."""
     for what, hint in reasons(figure, dataset):
-        raise FigureUnfit(f"{figure.name} {what}", dataset.path, hint)
+        names = ", ".join(fitting(every, dataset))
+        told = f"this dataset allows {names}" if names else "this dataset allows no figure"
+        raise FigureUnfit(f"{figure.name} {what}", dataset.path, f"{hint}; {told}")
+
+
+def fitting(every: Iterable[PaperFigure], dataset: Dataset) -> list[str]:
+    """The names of the figures that can be made of a dataset; those that need none are not among them."""
+    return [figure.name for figure in every if figure.needs_data and not why_not(figure, dataset)]
+
+
+def why_not(figure: PaperFigure, dataset: Dataset) -> str:
+    """The first thing that stands against a figure of this dataset; "" when nothing does."""
+    return next((what for what, _ in reasons(figure, dataset)), "")
 
 
 def reasons(figure: PaperFigure, dataset: Dataset) -> Iterator[tuple[str, str]]:
@@ -46,7 +60,7 @@ def reasons(figure: PaperFigure, dataset: Dataset) -> Iterator[tuple[str, str]]:
         if dataset.n_features < 2:
             yield "compares features, and there is one", "take another dataset"
         elif dataset.body != "csr" and (zeros := share_of_zeros(dataset)) < LEAST_ZEROS:
-            yield f"is of sparse rows, and {100 * zeros:.1f} % of these rows' values are zeros", "take a sparse dataset"
+            yield f"is of sparse rows, and {percent(zeros)} of these rows' values are zeros", "take a sparse dataset"
     if "spectrum" in figure.needs and not within_reach(dataset.n_features, dataset.n_classes):
         told = f"{dataset.n_features:,} features x {dataset.n_classes:,} classes"
         yield f"is a spectrum, and {told} are too many for one", "encode the rows (pca), or take another dataset"
@@ -66,7 +80,12 @@ def left_out(part: Part, dataset: Dataset) -> str:
 
 def share_of_zeros(dataset: Dataset) -> float:
     """Of the values of the first rows."""
-    for block in islice(dataset.blocks(), 1):
+    return _share_of_zeros(dataset.path, dataset.digest)
+
+
+@lru_cache(maxsize=1)  # several figures ask, and a block may be large
+def _share_of_zeros(path: str, _digest: str) -> float:
+    for block in islice(Dataset.open(path).blocks(), 1):
         rows = load_rows(block).part(0, min(LOOKED_AT, block.stop - block.start))
         if isinstance(rows, Csr):
             return 1 - np.count_nonzero(rows.data) / max(1, rows.n_rows * rows.n_features)

@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup
 
 from pipeline.dataset import Dataset
@@ -20,11 +20,28 @@ from pipeline.report.page import TEMPLATE
 from pipeline.report.table import printable
 from pipeline.reproduce.figure import FAILS, HOLDS, UNKNOWN, Claim, PaperFigure, Shown, Table, Verdict
 from pipeline.reproduce.found import Found
-from tasks.files import disk_room
+from pipeline.reproduce.place import CSV_HEADING, files_of, title_of
+from tasks.files import disk_room, remove_file
 from tasks.places import whole_path
 
 STYLES = {HOLDS: "holds", FAILS: "fails", UNKNOWN: ""}
 MEASURED_ELSEWHERE = "The paper's machines, implementation and random draws are not those of this page."
+
+
+def style_of_report() -> str:
+    """The style sheet of report.html, so that both pages look alike."""
+    text = files("pipeline.report").joinpath(TEMPLATE).read_text(encoding="utf-8")
+    found = re.search(r"<style>\n(.*?)</style>", text, re.DOTALL)
+    if found is None or "{{" in found[1] or "{%" in found[1]:
+        raise LookupError("the report's template has no plain style sheet")
+    return found[1].strip()
+
+
+# Read when the command begins: after hours of runs the page is made by the code and the texts that belong together,
+# also where the package was replaced by another version meanwhile.
+PAGE = "page.html.j2"
+PAGE_TEXT = files("pipeline.reproduce").joinpath(PAGE).read_text(encoding="utf-8")
+STYLE = style_of_report()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +76,14 @@ def judge_all(figure: PaperFigure, found: Found) -> list[tuple[Claim, Verdict]]:
 
 def write_page(folder: Path, made: MadeFigure) -> tuple[Path, Path]:
     """Write reproduce-<figure>.html and .csv into the folder, each whole or not at all. Raises DiskFull."""
-    page = folder / f"reproduce-{made.figure.name}.html"
-    table = page.with_suffix(".csv")
-    for target, text in ((table, csv_of(made)), (page, render(made, folder, table.name))):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with disk_room(str(target), len(text)), whole_path(target) as spare:
+    page, table = files_of(folder, made.figure.name)
+    texts = {table: csv_of(made), page: render(made, folder, table.name)}
+    folder.mkdir(parents=True, exist_ok=True)
+    page.unlink(missing_ok=True)  # an earlier one never stands beside numbers that are not its own
+    for target, text in texts.items():
+        for left in folder.glob(f".{target.name}.partial-*"):  # of an attempt that was killed here
+            remove_file(left)
+        with disk_room(str(target), len(text.encode())), whole_path(target) as spare:
             spare.write_text(text, "utf-8", newline="\n")
     return page, table
 
@@ -71,7 +91,7 @@ def write_page(folder: Path, made: MadeFigure) -> tuple[Path, Path]:
 def render(made: MadeFigure, folder: Path, csv: str) -> str:
     """The HTML text."""
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
+        loader=DictLoader({PAGE: PAGE_TEXT}),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -82,8 +102,9 @@ def render(made: MadeFigure, folder: Path, csv: str) -> str:
         (plot, Markup(scoped(plot.svg, f"p{i}", escape(plot.title), escape(plot.caption))))
         for i, plot in enumerate(made.shown.plots)
     ]
-    return environment.get_template("page.html.j2").render(
+    return environment.get_template(PAGE).render(
         figure=made.figure,
+        title=title_of(made.figure.name),
         dataset=made.dataset,
         shown=made.shown,
         verdicts=made.verdicts,
@@ -95,18 +116,9 @@ def render(made: MadeFigure, folder: Path, csv: str) -> str:
         runs=runs_of(made.found, folder),
         command=Markup(escape(made.command)),
         environment=made.environment,
-        style=Markup(style_of_report()),
+        style=Markup(STYLE),
         csv=csv,
     )
-
-
-def style_of_report() -> str:
-    """The style sheet of report.html, so that both pages look alike."""
-    text = files("pipeline.report").joinpath(TEMPLATE).read_text(encoding="utf-8")
-    found = re.search(r"<style>\n(.*?)</style>", text, re.DOTALL)
-    if found is None or "{{" in found[1] or "{%" in found[1]:
-        raise LookupError("the report's template has no plain style sheet")
-    return found[1].strip()
 
 
 def facts_text(dataset: Dataset | None) -> str:
@@ -127,15 +139,13 @@ def differences(made: MadeFigure) -> Iterator[str]:
 
 def runs_of(found: Found, folder: Path) -> list[dict[str, Any]]:
     """Name, page and size of each run."""
-    runs = []
+    runs, place = [], folder.resolve()
     for run in found.runs.values():
-        link = run.folder / "report.html"
-        inside = link.is_file() and link.is_relative_to(folder.absolute())
+        link = run.folder.resolve() / "report.html"
+        inside = link.is_file() and link.is_relative_to(place)
         told = f"{len(run.models)} models" if run.models else "no models"
         name = run.folder.name
-        runs.append(
-            {"name": name, "told": told, "link": link.relative_to(folder.absolute()).as_posix() if inside else ""}
-        )
+        runs.append({"name": name, "told": told, "link": link.relative_to(place).as_posix() if inside else ""})
     return runs
 
 
@@ -144,7 +154,7 @@ def csv_of(made: MadeFigure) -> str:
     rows: list[tuple[object, ...]] = [cell for table in made.shown.tables for cell in cells_of(table)]
     for claim, verdict in made.verdicts:
         rows += [("claims", claim.text, "verdict", verdict.state), ("claims", claim.text, "here", verdict.here)]
-    return csv_text(["table", "row", "column", "value"], rows)
+    return csv_text(CSV_HEADING, rows)
 
 
 def cells_of(table: Table) -> Iterator[tuple[object, ...]]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from pipeline.report.numbers import percent
 from pipeline.reproduce.chen_shrivastava import PAPER as CHEN
 from pipeline.reproduce.chen_shrivastava import VALUES as CODES
 from pipeline.reproduce.figure import Cell, Claim, Number, PaperFigure, Shown, Table, Verdict, decided, number, share
@@ -143,8 +144,8 @@ def judge_less_than_four(_: Found) -> Verdict:
 def judge_share(_: Found) -> Verdict:
     d, m, _tau = EXAMPLE
     part = m / (THEOREM["classes"] * d)
-    told = f"m is {100 * part:.2f} % of kd (k = {THEOREM['classes']:,}); HESHING has m numbers on each of {_tau} levels"
-    return decided(f"{100 * part:.1f}%" == THEOREM["share_of_kd"], f"{told}, {100 * _tau * part:.1f} %")
+    told = f"m is {percent(part, 2)} of kd (k = {THEOREM['classes']:,}); HESHING has m numbers on each of {_tau} levels"
+    return decided(f"{100 * part:.1f}%" == THEOREM["share_of_kd"], f"{told}, {percent(_tau * part)}")
 
 
 def judge_few(_: Found) -> Verdict:
@@ -156,8 +157,8 @@ def judge_few(_: Found) -> Verdict:
 def judge_fifth(_: Found) -> Verdict:
     d, m, tau = FURNITURE[18]
     bound, exact, really = (lost / d for lost in (lost_bound(d, m, tau), lost_expected(d, m, tau), counted(d, m, tau)))
-    told = f"the bound (20) is {100 * bound:.1f} % of the features; exactly {100 * exact:.1f} % are expected"
-    return decided(0.15 <= bound <= 0.2, f"{told}, {100 * really:.1f} % counted")
+    told = f"the bound (20) is {percent(bound)} of the features; exactly {percent(exact)} are expected"
+    return decided(0.15 <= bound <= 0.2, f"{told}, {percent(really)} counted")
 
 
 THEOREM_CLAIMS = (

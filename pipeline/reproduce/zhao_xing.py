@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from pipeline.report.figures import Series, Whole, bars, line_plot
-from pipeline.report.numbers import size
+from pipeline.report.numbers import in_percent, size
 from pipeline.report.plot import Plot
 from pipeline.reproduce.figure import (
     MISSING,
@@ -88,7 +88,7 @@ def show_table_2(found: Found) -> Shown:
     heading = ["algorithm", "error", "here", *VALUES["table-2"]["heading"]]
     shown = {name: run.need(model, "top1") for name, model in MODELS.items() if run.value(model, "top1") is not None}
     errors = {name: 100 * (1 - top1) for name, top1 in shown.items()}
-    svg = bars(errors, "rows with a wrong class, %", [f"{error:.1f}" for error in errors.values()])
+    svg = bars(errors, "rows with a wrong class, %", [in_percent(error / 100) for error in errors.values()])
     plot = Plot("flat-error", "Flat error here", "Shorter is better.", svg, "")
     return Shown([Table("Errors", heading, rows, note, 2)], [plot] if errors else [])
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import pyarrow.compute as pc
 
 from pipeline.dataset import Dataset
 from pipeline.ingest.options import command_of
@@ -50,6 +49,8 @@ def _ran_now(run_folder: Path) -> set[str] | None:
 
 def _processes(run_folder: Path) -> dict[str, int]:
     """Fingerprint of a step -> how many processes worked on its tasks, over all attempts."""
+    import pyarrow.compute as pc  # a plan does without it
+
     for table in earlier(run_folder / TASKS):
         pairs = table.select(["fingerprint", "process"]).group_by(["fingerprint", "process"]).aggregate([])
         counts = pc.value_counts(pairs["fingerprint"]).to_pylist()

@@ -10,7 +10,7 @@ import numpy as np
 from pipeline.config import RunConfig, is_svm
 from pipeline.dataset import SPLITS, Dataset
 from pipeline.report.advice import Pair, paired_error
-from pipeline.report.classes import ClassFacts
+from pipeline.report.class_facts import ClassFacts
 from pipeline.stage import Work
 from pipeline.stages.predict import PREDICTIONS, label_sets, predict_step
 from pipeline.stages.train import MODEL, train_step

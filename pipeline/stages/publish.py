@@ -14,12 +14,12 @@ from pipeline.config import OWN_ROWS, SVM_KEYS, KMeansTree, Learner, RunConfig, 
 from pipeline.dataset import Dataset
 from pipeline.notes import learner_notes
 from pipeline.published import MADE_FROM, METRICS, REPORT
-from pipeline.report.classes import ClassFacts, rows_text
+from pipeline.report.class_facts import ClassFacts
+from pipeline.report.classes import rows_text
 from pipeline.report.first import advice_of
-from pipeline.report.page import write_report
+from pipeline.report.numbers import percent
 from pipeline.report.relaxed_findings import nothing_gained
 from pipeline.report.relaxed_members import models_of_all_classes
-from pipeline.report.small_tables import small_tables
 from pipeline.report.summary import RunSummary
 from pipeline.report.sweeps import beams_of, compressions_of, lines_of, repeats_of
 from pipeline.report.trees_order import class_order
@@ -60,7 +60,7 @@ PAGE_BYTES = 512 << 10  # the page without these lines, its figures, events and 
 class PublishStage(Stage):
     """The last step: everything that is shown, from everything that was measured."""
 
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
 
     config: RunConfig
     tested: bool
@@ -103,6 +103,8 @@ class PublishStage(Stage):
         return Estimate(task, disk, len(train) if self.tested else 0, max(models, default=0))
 
     def run(self, work: Work) -> Made:
+        from pipeline.report.page import write_report  # with what draws, which a plan does without
+
         run_folder = work.folder.parent.parent
         outcomes = outcomes_by_model(self.config, work, self.name) if self.tested else {}
         summary = summary_of(self.config, work, self.asked, outcomes)
@@ -262,6 +264,8 @@ def kind_of(learner: Any) -> str:
 
 def summary_of(config: RunConfig, work: Work, asked: Asked, outcomes: Mapping[str, Outcomes]) -> RunSummary:
     """What the page shows. outcomes  of the models that were tested"""
+    from pipeline.report.small_tables import small_tables  # with what draws, which a plan does without
+
     dataset = work.dataset
     known, rows = [*dataset.notes, *learner_notes(config.train, dataset)], rows_facts(config, dataset)
     models = {learner.name: metrics_of(learner, config, rows, work) for learner in config.train}
@@ -346,7 +350,7 @@ def zeros_of(dataset: Dataset) -> dict[str, str]:
     if dataset.body != "csr":
         return {}
     stored = sum(nonzeros_of(dataset.rows_store))
-    return {"zeros": f"{100 - 100 * stored / max(1, dataset.n_rows * dataset.n_features):.2f} %"}
+    return {"zeros": percent(1 - stored / max(1, dataset.n_rows * dataset.n_features), 2)}
 
 
 def config_text(run_folder: Path) -> str:

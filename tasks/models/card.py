@@ -40,7 +40,12 @@ TRAINED = {  # other facts of the provenance that the card has words for, in its
     "dataset": "digest of the dataset",
 }
 TREES = ("label-tree", "bengio-tree", "kmeans-tree", "tree-svm")  # their probabilities are of paths, not of log-odds
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|~$:@])")
+ESTIMATOR = "estimator"  # in the provenance: what an estimator has noted of itself when it saved the model
+_MARKDOWN = re.compile(  # what may begin markup where it stands: "train_rows" and 0.5 hold none
+    r"[\\`*\[\]#|~$@]|(?<![^\W_])_|_(?![^\W_])|:(?=//|[\w+-]+:)|(?<=www)\.|^[+-]",
+    re.IGNORECASE,
+)
+_NUMBERED = re.compile(r"^([0-9]{1,9})([.)])(?=\s|$)")  # an item of a list
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff]")
 
 
@@ -53,7 +58,15 @@ def markdown_text(text: str) -> str:
     """Text that Markdown shows as it is: one line, no markup, no HTML, no control characters."""
     plain = _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
     safe = plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return _MARKDOWN.sub(r"\\\1", safe)
+    return _NUMBERED.sub(r"\1\\\2", _MARKDOWN.sub(r"\\\g<0>", safe))
+
+
+def code_text(text: str) -> str:
+    """Text as a span of code of Markdown, in which a backslash escapes nothing: within more backticks than it holds."""
+    plain = _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+    fence = "`" * (1 + max(map(len, re.findall("`+", plain)), default=0))
+    pad = " " if plain[:1] in "` " or plain[-1:] in "` " else ""
+    return f"{fence}{pad}{plain}{pad}{fence}"
 
 
 def number(value: Any) -> str:
@@ -94,8 +107,10 @@ def _brief(value: Any) -> str:
 def _origin(provenance: Mapping[str, Any]) -> list[str]:
     """How it was trained: the data and the seed, what the fit has found, the settings."""
     known = [(word, provenance[key]) for key, word in TRAINED.items() if key in provenance]
-    rest = [(key, value) for key, value in sorted(provenance.items()) if key not in (*TRAINED, SETTINGS)]
+    rest = [(key, value) for key, value in sorted(provenance.items()) if key not in (*TRAINED, SETTINGS, ESTIMATOR)]
     lines = ["", "## How it was trained", ""]
+    if note := _note(provenance):
+        known = [(ESTIMATOR, f"{note.get('class', 'not recorded')}, its parameters are in model.json"), *known]
     lines += [f"- {markdown_text(key)}: {markdown_text(_brief(value))}" for key, value in [*known, *rest]]
     settings = provenance.get(SETTINGS)
     if isinstance(settings, Mapping) and settings:
@@ -116,12 +131,20 @@ def takes_images(header: Mapping[str, Any]) -> bool:
     return any(encoder["kind"] == "sift" for encoder in header.get("encoders", ()))
 
 
-def _use(header: Mapping[str, Any]) -> list[str]:
+def _note(provenance: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What an estimator has noted; empty of models that a run has made."""
+    note = provenance.get(ESTIMATOR)
+    return note if isinstance(note, Mapping) else {}
+
+
+def _use(header: Mapping[str, Any], provenance: Mapping[str, Any]) -> list[str]:
     """Lines to type; the last ones are of rows of numbers."""
     lines = ["", "## How to use it", "", "```sh", "labelgrove predict THIS_FOLDER DATA -o predictions.parquet"]
     lines += ["labelgrove export THIS_FOLDER --to npz -o model.npz", "```", ""]
     if takes_images(header):
         return [*lines, "DATA: a folder of images, or files of them."]
+    if note := _note(provenance):
+        return [*lines, *_use_in_python(header, note)]
     return [
         *lines,
         "```python",
@@ -133,6 +156,19 @@ def _use(header: Mapping[str, Any]) -> list[str]:
         "names = [[model.classes.names[c] for c in row if c >= 0] for row in ranking.classes]",
         "```",
     ]
+
+
+def _use_in_python(header: Mapping[str, Any], note: Mapping[str, Any]) -> list[str]:
+    """Lines for a model that an estimator has saved: its labels come back as they were given."""
+    lines = ["```python", "from pipeline import TrainedClassifier", "", 'model = TrainedClassifier.load("THIS_FOLDER")']
+    lines += [f"labels = model.predict(rows)  # (n,), of rows (n, {raw_width(header)})"]
+    if header.get(PROBABILISTIC):
+        lines += [f"shares = model.predict_proba(rows)  # (n, {header['n_classes']}), columns as in model.classes_"]
+    takes = "Rows are numbers: a NumPy array, a SciPy sparse matrix, a zarr or Dask array"
+    features = note.get("features")
+    if isinstance(features, list) and features:
+        takes += f", or a data frame with the {len(features):,} columns of the fit, in their order"
+    return [*lines, "```", "", f"{takes}. They are used as float32."]
 
 
 def _scores(header: Mapping[str, Any]) -> str:
@@ -174,11 +210,11 @@ def model_card(
     dataset = str(provenance.get("dataset_name", provenance.get("dataset", "not recorded")))
     kind = markdown_text(config_word(str(header["kind"])))
     article = "An" if kind[:1] in "aeio" else "A"
-    rows, test_rows = (markdown_text(str(header[key])) for key in ("rows", "test_rows"))
+    rows, test_rows = (code_text(str(header[key])) for key in ("rows", "test_rows"))
     lines = [*_head(header, name, dataset, metrics), "", f"# {markdown_text(name)}", ""]
     lines += [
         f"{article} {kind} classifier of {header['n_classes']:,} classes, {header['n_features']:,} features, written "
-        f"by labelgrove. Learnt from rows `{rows}`, predicts on rows `{test_rows}`."
+        f"by labelgrove. Learnt from rows {rows}, predicts on rows {test_rows}."
     ]
     if header.get("encoders"):
         chain = ", ".join(markdown_text(str(encoder["kind"])) for encoder in header["encoders"])
@@ -186,7 +222,8 @@ def model_card(
     if "certificate" in header:
         lines += ["", f"Certificate: {markdown_text(certificate_line(header['certificate']))}."]
     lines += ["", f"Content digest: `{header['digest']}`"]
-    lines += [*_metric_rows(metrics), *_origin(provenance), *_use(header), *_limits(header), "", "## Files", ""]
+    lines += [*_metric_rows(metrics), *_origin(provenance), *_use(header, provenance), *_limits(header)]
+    lines += ["", "## Files", ""]
     lines += ["- `model.json`: format, sizes and every definition needed to compute scores from the tensors"]
     lines += ["- `weights.safetensors`: the tensors", "- `classes.parquet`: class number, id and name"]
     lines += ["- `SHA256SUMS`: check with `sha256sum -c SHA256SUMS`", ""]

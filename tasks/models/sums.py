@@ -32,7 +32,7 @@ def check_folder(folder: Path) -> None:
     if not folder.is_dir():
         kind = "a file, and a model is a folder" if folder.exists() else "not there"
         raise ModelMissing(f"the model is {kind}", str(folder), "give the folder that holds model.json")
-    listed = _listed(folder / SUMS)
+    listed = listed_in(folder)
     for name in NEEDED:
         if name not in listed:
             raise ModelMissing(f"{SUMS} does not list {name}", str(folder / SUMS), "restore the folder")
@@ -40,7 +40,9 @@ def check_folder(folder: Path) -> None:
         _check_file(folder / name, expected)
 
 
-def _listed(path: Path) -> dict[str, str]:
+def listed_in(folder: Path) -> dict[str, str]:
+    """Name and sha256 of every file that SHA256SUMS lists. Raises UnsafePath, ModelMissing, ModelDamaged."""
+    path = folder / SUMS
     _refuse_link(path)
     if not path.is_file():
         raise ModelMissing(f"there is no {SUMS}: this is no model folder", str(path), "give the folder of a model")

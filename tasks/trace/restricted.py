@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize
 
 from tasks.rows.base import Array
 from tasks.trace.atoms import Atoms
@@ -112,6 +111,8 @@ def _minimise(problem: _Problem, tolerance: float, limit: int) -> tuple[Array, f
 
     That is: within `tolerance`, at the limit, or where floats allow no descent.
     """
+    from scipy.optimize import minimize  # slow to load, for whoever solves no such problem
+
     start, size = problem.start(), problem.atoms.size
     if not start.size:
         return start, *problem(start)

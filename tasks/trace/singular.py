@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg
-from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from tasks.rows.base import Array
 from tasks.seeds import stream
@@ -70,6 +69,8 @@ def top_pairs(matrix: Array, count: int = 1, tolerance: float = 0.0) -> Pairs:
 
 def _leading(tall: Array, count: int, tolerance: float) -> Array:
     """(n, count): leading eigenvectors of A'A for A (m, n), m >= n, the largest first."""
+    from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh  # slow to load, and seldom needed
+
     size = tall.shape[1]
     product = LinearOperator((size, size), matvec=lambda x: tall.T @ (tall @ x), dtype=np.float64)
     start = stream(0, "lanczos", size).standard_normal(size)

@@ -32,10 +32,11 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
+from pipeline.byte_sizes import human_bytes
 from pipeline.config import load_config
 from pipeline.connection.profile import Profile
 from pipeline.dataset import FORMAT, VERSION, attributes_digest, count_splits
-from pipeline.plan import human_bytes, make_plan, memory_plan
+from pipeline.plan import make_plan, memory_plan
 from tasks import io
 from tests.bench.large_matrix import labelgrove, write_rows
 from tests.bench.many_classes import planted

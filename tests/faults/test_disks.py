@@ -84,7 +84,7 @@ def test_a_full_disk_for_dasks_own_folders_exits_5_and_more_room_continues(
     assert_same(expected, tmp_path / RUN)
 
 
-@pytest.mark.parametrize("size", [0, 1 << 10, 5 << 10, 30 << 10])
+@pytest.mark.parametrize("size", [5 << 10, *(pytest.param(n, marks=pytest.mark.slow) for n in (0, 1 << 10, 30 << 10))])
 def test_files_that_may_not_be_so_large(made: tuple[Path, dict[str, str]], tmp_path: Path, size: int) -> None:
     """`ulimit -f`, as batch systems set it: one named error, whoever writes; without the limit it goes on."""
     config, expected = made

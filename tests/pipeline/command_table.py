@@ -49,7 +49,8 @@ def usual(one: Any) -> str:
 
 
 def metavar(one: Any) -> str:
-    return str(one.metavar or one.name.upper()) + ("..." if one.nargs == -1 or one.multiple else "")
+    """What it is called, without the brackets of what may be left out, which `usage` puts around it."""
+    return str(one.metavar or one.name.upper()).strip("[]") + ("..." if one.nargs == -1 or one.multiple else "")
 
 
 def options() -> list[Option]:

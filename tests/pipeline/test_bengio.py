@@ -121,7 +121,7 @@ def test_what_is_told_of_a_tree(finished: dict[str, Path]) -> None:
     assert done_of(run).measured["ovr_seconds"] > 0
 
 
-@pytest.mark.parametrize("body", ["dense", "csr"])
+@pytest.mark.parametrize("body", [pytest.param("dense", marks=pytest.mark.slow), "csr"])
 def test_the_same_content_on_workers(
     finished: dict[str, Path], datasets: dict[str, Path], tmp_path: Path, body: str
 ) -> None:

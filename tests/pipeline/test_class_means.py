@@ -132,7 +132,7 @@ def test_what_the_run_says(runs: dict[str, Path], body: str) -> None:
         assert (models[name]["train_ops_per_row"], models[name]["speedup"]) == (1.0, 1.0)
     assert models["x"]["model_bytes"] == 4 * (N_FEATURES + 1) * N_CLASSES
     card = (runs[body] / "models" / "x" / "README.md").read_text()
-    assert "A nearest\\-class\\-mean classifier of 32 classes, 48 features" in card
+    assert "A nearest-class-mean classifier of 32 classes, 48 features" in card
     assert "nearest-class-mean" in (runs[body] / "report.html").read_text()
 
 

@@ -82,7 +82,7 @@ def accuracies(run: Path) -> dict[str, float]:
     return {name: model["top1"] for name, model in read_json(run / "metrics.json")["models"].items()}
 
 
-@pytest.mark.parametrize("body", ["dense", "csr"])
+@pytest.mark.parametrize("body", [pytest.param("dense", marks=pytest.mark.slow), "csr"])
 def test_any_rows_on_any_pool_and_resumed(
     tmp_path: Path, body: str, in_ranges: None, monkeypatch: pytest.MonkeyPatch  # noqa: ARG001
 ) -> None:  # fmt: skip

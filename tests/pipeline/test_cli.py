@@ -58,6 +58,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_command_explains_itself_and_its_options(command: str) -> None:
     text = succeeds(command, "--help").out
     assert text.startswith(f"Usage: labelgrove {command}")
+    assert not re.search(r"README|GUIDE|REFERENCE", text)  # help stands alone
     options = re.findall(r"^  (?:-\w, )?(--[a-z-]+.*)$", text, re.MULTILINE)
     assert options[-1].startswith("--help")
     explained = re.sub(r"\n {10,}", "  ", text)

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.comparing.rows import Paired
+from tasks import places
 from tests.pipeline.cli_caller import assert_refused, gaussian, labelgrove, metrics, succeeds, write_source
 
 N_CLASSES = 5
@@ -32,16 +33,22 @@ kind = "nearest-class-mean"
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Runs a and b of one dataset, c of the same rows with other features, d of other rows."""
+    """Runs a and b of one dataset, c of the same rows with other features, d of other rows, g without test rows, n of
+    the rows and features of c with classes numbered the other way round."""
     folder = tmp_path_factory.mktemp("compare")
     rows, labels = gaussian(150, 3, N_CLASSES, seed=4)
     rows = rows + np.random.default_rng(1).standard_normal(rows.shape).astype(np.float32) * 2
     names = [f"n{y}" for y in labels]
-    for data, values, seed in (("d", rows, 0), ("e", rows[:, :2], 0), ("f", rows, 1)):
+    (folder / "turned.txt").write_text("".join(f"n{y}\n" for y in reversed(range(N_CLASSES))))
+    made_of = {"d": (rows, 0), "e": (rows[:, :2], 0), "f": (rows, 1), "g": (rows, 0), "n": (rows[:, :2], 0)}
+    more = {"g": ("--split", "0.8,0.2,0"), "n": ("--classes", folder / "turned.txt")}
+    for data, (values, seed) in made_of.items():
         source, marks = write_source(folder / data, values, names)
-        succeeds("ingest", source, folder / f"{data}.zarr", "--labels", marks, "--seed", seed)
-    for name, data, rounds in (("a", "d", 1), ("b", "d", 2), ("c", "e", 1), ("d", "f", 1)):
-        (folder / f"{name}.toml").write_text(CONFIG.format(name=name, seed=7, data=data, rounds=rounds))
+        options = ("--labels", marks, "--seed", seed, *more.get(data, ()))
+        succeeds("ingest", source, folder / f"{data}.zarr", *options)
+    for name, data in {"a": "d", "b": "d", "c": "e", "d": "f", "g": "g", "n": "n"}.items():
+        text = CONFIG.format(name=name, seed=7, data=data, rounds=2 if name == "b" else 1)
+        (folder / f"{name}.toml").write_text(text)
         succeeds("run", folder / f"{name}.toml", "--scheduler", "serial")
     return folder
 
@@ -50,6 +57,11 @@ def right(made: Path, run: str, model: str) -> dict[int, bool]:
     """Row -> whether it is right, by the published predictions."""
     table = pq.read_table(made / "runs" / run / "predictions" / f"{model}.parquet").to_pylist()
     return {line["row"]: line["classes"][0] == line["label"] for line in table}
+
+
+def best_of(made: Path, run: str) -> str:
+    """Its most accurate model; of equals the first."""
+    return max(("ovr", "means"), key=lambda name: metrics(made, run)["models"][name]["top1"])
 
 
 def compared(made: Path, *runs: str) -> dict:
@@ -91,7 +103,7 @@ def test_row_by_row_is_what_the_predictions_say(made: Path) -> None:
     for row, hit in one.items():
         counts[(0 if other[row] else 1) if hit else (2 if other[row] else 3)] += 1
     assert [pair[key] for key in ("both", "only_first", "only_second", "neither")] == counts
-    best = [max(("ovr", "means"), key=lambda name, run=run: metrics(made, run)["models"][name]["top1"]) for run in "ab"]
+    best = [best_of(made, run) for run in "ab"]
     values = [metrics(made, run)["models"][name]["top1"] for run, name in zip("ab", best, strict=True)]
     assert pair["difference"] == pytest.approx(values[0] - values[1])
     assert found["comparable"]
@@ -107,6 +119,19 @@ def test_the_same_rows_with_other_features_compare_and_are_said(made: Path) -> N
     assert any("taken for the same rows with other features" in text for text in found["warnings"])
     assert len(found["row_by_row"]) == 1
     assert {"dataset (digest)", "features"} <= {line["what"] for line in found["differences"]}
+    by_class = {line["name"]: (line["rows"], line["right"]["a/" + best_of(made, "a")]) for line in found["classes"]}
+    turned = compared(made, "a", "n")
+    assert turned["comparable"]
+    assert [one["name"] for one in turned["classes"]] != [f"n{y}" for y in range(N_CLASSES)]  # by difference
+    best = f"n/{best_of(made, 'n')}"
+    label = pq.read_table(made / f"runs/n/predictions/{best[2:]}.parquet").to_pylist()
+    hits = right(made, "n", best[2:])
+    for line in turned["classes"]:
+        assert (line["rows"], line["right"]["a/" + best_of(made, "a")]) == by_class[line["name"]]
+        mine = [one["row"] for one in label if f"n{N_CLASSES - 1 - one['label']}" == line["name"]]
+        assert (line["rows"], line["right"][best]) == (len(mine), sum(hits[row] for row in mine))
+    page = (made / "out/x.html").read_text()
+    assert "Where they differ most" in page
 
 
 def test_other_rows_do_not_compare_and_that_comes_first(made: Path, tmp_path: Path) -> None:
@@ -116,13 +141,34 @@ def test_other_rows_do_not_compare_and_that_comes_first(made: Path, tmp_path: Pa
     assert "b/ovr" in main
     assert "d/ovr" not in main
     assert "d/ovr" in said.out
+    first, second = said.out.splitlines()[-2:]  # what to take, of each set of rows
+    assert first.startswith("of a, b: take ")
+    assert second.startswith("of d: take d/")
     page = (tmp_path / "x.html").read_text()
-    assert page.index("do not compare") < page.index("<h2>Models</h2>")
+    assert page.index("do not compare") < page.index("Which model?") < page.index("<h2>Models</h2>")
+    words = ["Which model?", "Of a, b: take ", "Of d: take d/", "<figure>"]
+    assert sorted(words, key=page.index) == words
     found = compared(made, "a", "b", "d")
     assert not found["comparable"]
     assert [(one["first"][0], one["second"][0]) for one in found["row_by_row"]] == [("a", "b")]
     assert "d/ovr" in found["models"]
-    assert not found["advice"]["take"].startswith("d/")
+    assert found["advice"] is None  # none for all of them
+    takes = {tuple(one["runs"]): one["advice"]["take"].split("/")[0] for one in found["advice_by_rows"]}
+    assert takes.keys() == {("a", "b"), ("d",)}
+    assert takes[("d",)] == "d"
+
+
+def test_a_run_without_test_rows_is_called_so(made: Path, tmp_path: Path) -> None:
+    said = succeeds("compare", made / "runs/a", made / "runs/g", "-o", tmp_path / "x.html")
+    assert "g has no test rows, so its models have no accuracy to compare" in said.err
+    assert "different rows" not in said.err
+    assert said.out.splitlines()[-1].startswith("take a/")
+    assert "Not tested: there is no accuracy to compare." in said.out
+    assert "no two of these runs do" in said.out  # why no class is told
+    page = (tmp_path / "x.html").read_text()
+    assert page.index("g has no test rows") < page.index("Which model?")
+    found = compared(made, "g", "a")
+    assert (found["comparable"], found["advice"]["take"][:2]) == (False, "a/")
 
 
 def test_names_tell_folders_of_one_name_apart(made: Path, tmp_path: Path) -> None:
@@ -139,7 +185,7 @@ def test_what_is_no_run_is_named(made: Path, tmp_path: Path) -> None:
     page = ("-o", tmp_path / "x.html")
     a = made / "runs/a"
     assert_refused(tmp_path, 2, "RunMissing", "no such file", by=("compare", a, tmp_path / "nowhere", *page))
-    assert_refused(tmp_path, 2, "RunMissing", "no run folder", by=("compare", a, made / "d.zarr", *page))
+    assert_refused(tmp_path, 2, "RunMissing", "this is a dataset", by=("compare", a, made / "d.zarr", *page))
     assert_refused(tmp_path, 2, "UsageError", "the same run as", by=("compare", a, made / "a.toml", *page))
     assert_refused(tmp_path, 2, "UsageError", "at least two", by=("compare", a, *page))
     assert_refused(tmp_path, 2, "UsageError", ".html", by=("compare", a, made / "runs/b", "-o", tmp_path / "x.txt"))
@@ -188,6 +234,28 @@ def test_a_page_that_is_there_stays_and_the_table_comes_first(made: Path, tmp_pa
     first = page.read_bytes()
     succeeds("compare", made / "runs/a", made / "runs/b", "-o", page, "--force")
     assert page.read_bytes() == first
+
+
+@pytest.mark.parametrize("ended", ["row-by-row.csv", "accuracy-cost.csv", "x.html"])
+def test_after_a_kill_the_page_is_whole_or_absent(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: str
+) -> None:
+    runs, page = (made / "runs/a", made / "runs/b"), tmp_path / "x.html"
+    page.write_text("an earlier one")
+    replaced = places.replace_file
+
+    def killed(spare: Path, path: Path) -> None:
+        if path.name == ended:
+            raise KeyboardInterrupt
+        replaced(spare, path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(places, "replace_file", killed)
+        assert labelgrove("compare", *runs, "-o", page, "--force").code == 130
+    assert not page.exists()  # an earlier page would stand beside the numbers of this one
+    assert not list(tmp_path.rglob("*partial*"))
+    succeeds("compare", *runs, "-o", page, "--force")
+    assert page.read_text("utf-8").rstrip().endswith("</html>")
 
 
 @pytest.mark.parametrize(("b", "c", "p"), [(0, 0, 1.0), (3, 1, 0.625), (10, 0, 2 / 1024), (5, 5, 1.0), (0, 1, 1.0)])

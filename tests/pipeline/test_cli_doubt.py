@@ -44,6 +44,15 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.parametrize("name", ["hierarchy", "kernel"])
+def test_evaluate_compares_costs_with_one_vs_rest_of_the_classes_learnt(made: Path, name: str) -> None:
+    said = succeeds("evaluate", made / name, made / "d.zarr", "--json")
+    found, learnt = json.loads(said.out)["metrics"]["test"], NODES["root"].classes.size
+    assert found["relative_classifiers"] == pytest.approx(found["classifiers_per_row"] / learnt)
+    assert found["speedup"] == pytest.approx(learnt / found["test_ops_per_row"])
+    assert found["relative_complexity"] == pytest.approx(found["test_ops_per_row"] / learnt)
+
+
 @pytest.mark.parametrize("data", ["x.npy", "d.zarr"])
 @pytest.mark.parametrize("doubt", [0, 0.5, 1e9, None])
 def test_rows_go_both_ways_as_asked(made: Path, tmp_path: Path, data: str, doubt: float | None) -> None:

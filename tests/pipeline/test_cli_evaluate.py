@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pipeline.outputs import cells, text_table
 from tasks.classes import ClassTable
-from tasks.models.folder import save_model
+from tasks.models.folder import load_model, save_model
 from tasks.models.linear import LinearModel
 from tests.pipeline.cli_caller import assert_refused, gaussian, snapshot, succeeds, write_source
 
@@ -65,7 +66,7 @@ def test_a_dataset_is_judged_by_its_test_rows_as_predict_counts_them(made: Path,
     said = succeeds("evaluate", made / "model", made / "d.zarr", "-o", tmp_path / "e.json", "--worst", 2)
     found = json.loads((tmp_path / "e.json").read_text())
     succeeds("predict", made / "model", made / "d.zarr", "-o", tmp_path / "p.csv")
-    counted = json.loads((tmp_path / "p.metrics.json").read_text())["metrics"]
+    counted = json.loads((tmp_path / "p.csv.metrics.json").read_text())["metrics"]
     assert found["metrics"] == {"test": counted["test"]}
     assert found["format"] == "labelgrove.accuracy"
     assert found["metrics"]["test"]["hier_err"] > 0
@@ -78,7 +79,43 @@ def test_a_dataset_is_judged_by_its_test_rows_as_predict_counts_them(made: Path,
     assert any(line.startswith("dot products per row") for line in lines)
     start = next(i for i, line in enumerate(lines) if line.startswith("worst classes"))
     assert lines[start + 3] == ""
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["e.json", "p.csv", "p.metrics.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["e.json", "p.csv", "p.csv.metrics.json"]
+    before = (tmp_path / "p.csv.metrics.json").read_bytes()
+    succeeds("predict", made / "model", made / "d.zarr", "--split", "train", "-o", tmp_path / "p.parquet")
+    assert list(json.loads((tmp_path / "p.metrics.json").read_text())["metrics"]) == ["train"]
+    assert (tmp_path / "p.csv.metrics.json").read_bytes() == before  # of each output its own
+
+
+def test_long_names_fit_the_terminal_and_are_whole_elsewhere(made: Path, tmp_path: Path) -> None:
+    names = [f"n{c}{'-very' * 12} long, {c}" for c in range(N_CLASSES)]
+    weights = load_model(made / "model").model.tensors()["weights"]
+    save_model(tmp_path / "m", LinearModel(weights), ClassTable(tuple(str(c) for c in range(N_CLASSES)), tuple(names)))
+    (tmp_path / "y.txt").write_text("".join(f"{names[y]}\n" for y in Y))
+    command = ("evaluate", tmp_path / "m", made / "x.npy", "--labels", tmp_path / "y.txt")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "60")
+        lines = succeeds(*command, "-o", tmp_path / "e.json").out.splitlines()[1:]  # after the line that names the rows
+    assert max(map(len, lines)) == 60
+    cut = [line for line in lines if "..." in line]
+    assert len({line[:12] for line in cut}) > 1
+    assert any(line.count("...") == 2 and " long, " in line for line in cut)  # a pair, its ends kept
+    found = json.loads((tmp_path / "e.json").read_text())
+    assert {one["class"] for one in found["worst_classes"]} == set(names)
+    whole = succeeds(*command).out
+    assert "..." not in whole
+    assert all(name in whole for name in names)
+
+
+@pytest.mark.parametrize(("width", "expected"), [
+    (0, ["pair  of  n", "abcdefghijklmnop  x  1", "日本語日本語日本語  y  2"]),
+    (20, ["pair         of  n", "abcde...lmnop  x  1", "日本...本語   y  2"]),
+    (5, ["pair         of  n", "abcde...mnop  x  1", "日本...本語   y  2"]),
+], ids=["anything", "narrow", "too narrow"])  # fmt: skip
+def test_names_are_cut_in_the_middle(width: int, expected: list[str]) -> None:
+    lines = [["pair", "of", "n"], ["abcdefghijklmnop", "x", "1"], ["日本語日本語日本語", "y", "2"]]
+    table = text_table(lines, names=(0,), width=width).splitlines()
+    assert [line.split() for line in table] == [line.split() for line in expected]
+    assert len({cells(line) for line in table}) == 1
 
 
 def test_a_taxonomy_may_be_given(made: Path) -> None:

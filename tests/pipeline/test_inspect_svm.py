@@ -133,6 +133,9 @@ def test_one_vs_rest_of_a_kernel_is_an_ovr_with_its_kernel(tmp_path: Path) -> No
         assert words in text
     assert "model of kind ovr hashes nothing" in labelgrove("inspect", place, "--hash").err
     np.save(tmp_path / "x.npy", rows)
+    np.save(tmp_path / "y.npy", np.zeros(len(rows), np.int64))
+    asked = ("evaluate", place, tmp_path / "x.npy", "--labels", tmp_path / "y.npy", "--json")
+    assert "speedup" not in succeeds(*asked).out  # what one-vs-rest of a kernel costs is known beside its model alone
     refused = labelgrove("predict", place, tmp_path / "x.npy", "-o", tmp_path / "p.parquet", "--proba")
     assert "this ovr model" in refused.err
     assert "An ovr classifier" in (place / "README.md").read_text("utf-8")

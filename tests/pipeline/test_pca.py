@@ -114,7 +114,11 @@ def content_of(run: Path) -> dict[str, str]:
     return found | {model.name: verify_model(model) for model in (run / "models").iterdir()}
 
 
-@pytest.mark.parametrize(("body", "exact_features"), [("dense", 2048), ("csr", 8)], indirect=["exact_features"])
+@pytest.mark.parametrize(
+    ("body", "exact_features"),
+    [pytest.param("dense", 2048, marks=pytest.mark.slow), ("csr", 8)],
+    indirect=["exact_features"],
+)
 @pytest.mark.usefixtures("exact_features")
 def test_every_pool_gives_the_same_content(body: str, data_folder: Path, tmp_path: Path) -> None:
     config = write_config(tmp_path, data_folder / f"{body}-0-128.zarr")
@@ -149,6 +153,11 @@ def test_a_model_carries_its_components(data_folder: Path, tmp_path: Path) -> No
         assert_raw_rows_rank_as_in_the_run(run, model, rows, tmp_path)
 
 
+@pytest.mark.parametrize(
+    "exact_features",
+    [pytest.param(2048, marks=pytest.mark.slow, id="exact"), pytest.param(8, id="subspace")],
+    indirect=True,
+)
 @pytest.mark.usefixtures("exact_features")
 def test_an_interrupted_step_goes_on_to_the_same_content(
     data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -158,8 +167,8 @@ def test_an_interrupted_step_goes_on_to_the_same_content(
     expected = content_of(run_here(config, runs=tmp_path / "whole"))
     work, left = SerialPool.sum, [0]
 
-    def interrupted(pool, fn, items, *shared, name):  # type: ignore[no-untyped-def]
-        found = work(pool, fn, items, *shared, name=name)
+    def interrupted(pool, fn, items, *shared, name, **more):  # type: ignore[no-untyped-def]
+        found = work(pool, fn, items, *shared, name=name, **more)
         left[0] -= 1
         if left[0] == 0 and name.endswith("pca"):
             raise KeyboardInterrupt

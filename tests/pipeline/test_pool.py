@@ -12,7 +12,7 @@ import pytest
 from pipeline.connection.cluster import connected
 from pipeline.connection.profile import Profile
 from pipeline.errors import TaskFailed
-from pipeline.pool import DaskPool, SerialPool, label_of, rows_of
+from pipeline.pool import DaskPool, Part, SerialPool, label_of, rows_of
 from tasks.errors import InputError
 from tasks.worker import WorkerSettings
 from tests.pipeline import work
@@ -150,6 +150,13 @@ def test_progress_counts_tasks_and_rows(pool: Any) -> None:
     pool.sum(work.scaled, PIECES[:5], np.ones(1, np.float32), 1.0, name="scale_i")
     assert heard[-1] == ("scale_i", 5, 5, 15, 15)
     assert [told[1] for told in heard] == [0, 1, 2, 3, 4, 5]  # also when it begins
+    heard.clear()
+    for round_index in range(3):
+        pool.sum(work.scaled, PIECES[:2], np.ones(1, np.float32), 1.0, name="scale_j", part=Part(round_index, 3))
+    assert [told[1] for told in heard] == [0, 1, 2, 2, 3, 4, 4, 5, 6]  # rounds are parts of one whole
+    assert {told[2] for told in heard} == {6}
+    assert {told[4] for told in heard} == {3 * heard[2][3]}
+    assert heard[-1][3] == heard[-1][4]
 
 
 @pytest.mark.usefixtures("client")

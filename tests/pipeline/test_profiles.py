@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from pipeline.connection.profile import (
     load_profile,
     parse_bytes,
 )
-from tests.pipeline.cli_caller import labelgrove
+from tests.pipeline.cli_caller import labelgrove, succeeds
 
 GOOD = ["tcp://127.0.0.1:8786", "tls://scheduler.example:1", "tcp://[::1]:65535", "tls://[fd00::1]:8786", "tcp://a_b:1"]
 BAD = {
@@ -192,3 +193,10 @@ def test_the_command_line_refuses_before_it_touches_anything(tmp_path: Path) -> 
     assert said.code == 2
     assert said.err.startswith("ProfileError: --scheduler 'tcp://::1:8786': an IPv6 address stands in brackets")
     assert [path.name for path in tmp_path.iterdir()] == ["c.toml"]
+
+
+def test_help_names_every_key_of_a_profile() -> None:
+    said = succeeds("run", "--help").out
+    told = " ".join(said[said.index("--profile") : said.index("--insecure ")].split())
+    for key in set(Profile.__dataclass_fields__) - {"timeouts"}:  # a table, which the guide explains
+        assert re.search(rf"[ \[]{key}[],.; ]|[ \[]{key}$", told), key

@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.report.csvs import csv_text
-from pipeline.report.first import last_line
-from pipeline.report.numbers import COLUMNS, WIDE_COLUMNS, count, seconds, size, times
-from pipeline.report.page import write_report
+from pipeline.report.first import last_lines
+from pipeline.report.numbers import COLUMNS, WIDE_COLUMNS, count, percent, seconds, size, times
+from pipeline.report.page import plots_of, write_report
 from pipeline.report.summary import RunSummary, StepTiming, best_model, non_dominated
 from pipeline.report.table import plain_table, print_table, printable
 from tests.naive import models as naive
@@ -171,6 +171,21 @@ def test_figures_are_also_csv(page_path: Path) -> None:
     assert [row["model"] for row in rows] == ["ovr", "tree", EVIL[0]]
     assert [float(row["top1"]) for row in rows] == [0.9, 0.8, 0.7]
     assert [row["non_dominated"] for row in rows] == ["1", "1", "0"]
+    assert [row["standard_error"] for row in rows] == ["", "", ""]  # how many test rows there were is not told
+
+
+def test_accuracies_have_bars_of_one_standard_error() -> None:
+    models = {name: {**numbers(top1, ops), "test_rows": 100.0} for name, top1, ops in (("a", 0.9, 100), ("b", 0.5, 10))}
+    run = replace(summary(), models=models, kinds={"a": "label-tree", "b": "label-tree"})
+    plots = {plot.name: plot for plot in plots_of(run)}
+    for name in ("accuracy-cost", "accuracy-bytes", "trees-speedup"):
+        rows = list(csv.DictReader(io.StringIO(plots[name].csv)))
+        assert [float(row["standard_error"]) for row in rows] == pytest.approx([0.03, 0.05])
+        assert "one standard error" in plots[name].caption
+        bare = [replace(plot) for plot in plots_of(replace(run, models={n: numbers(0.9, 9) for n in "ab"}))]
+        (other,) = [plot for plot in bare if plot.name == name]
+        assert other.svg.count("LineCollection") == 0 < plots[name].svg.count("LineCollection")
+        assert "standard error" not in other.caption
 
 
 def test_figures_take_the_pages_colours_and_keep_names_as_text(page_path: Path) -> None:
@@ -192,6 +207,30 @@ def test_a_run_in_which_nothing_was_evaluated_still_has_a_page(tmp_path: Path) -
     assert "No model was evaluated." in text
     assert "every model" in text
     assert plain_table(run).count("\n") == 2
+
+
+SHARES = {
+    0.0: "0.0 %",
+    1.0: "100.0 %",
+    1 - 1e-15: "100.0 %",  # of a mean of ones
+    0.9996: "99.96 %",
+    0.99996: "99.996 %",
+    0.999999: "> 99.999 %",
+    0.0004: "0.04 %",
+    0.000004: "< 0.001 %",
+    0.7594: "75.9 %",
+    -0.0004: "-0.0 %",
+    1.5: "150.0 %",
+}
+
+
+@pytest.mark.parametrize("share", SHARES)
+def test_no_share_is_rounded_to_a_bound_that_it_does_not_reach(share: float) -> None:
+    assert percent(share) == SHARES[share]
+    told = re.fullmatch(r"(?:([<>]) )?([0-9.]+) %", percent(share, 0))
+    if 1e-12 < share < 1 - 1e-12:
+        assert told is not None
+        assert 0 < float(told[2]) < 100
 
 
 @pytest.mark.parametrize("value", [None, math.nan, math.inf])
@@ -271,7 +310,7 @@ def test_a_terminal_gets_colours_unless_told_not_to(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("NO_COLOR", "1")
     plain = Terminal()
     print_table(summary(), plain)
-    assert plain.getvalue() == f"{plain_table(summary())}{last_line(summary())}\n"
+    assert plain.getvalue() == f"{plain_table(summary())}{last_lines(summary())[0]}\n"
 
 
 @pytest.mark.parametrize("name", EVIL)

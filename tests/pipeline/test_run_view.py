@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -13,10 +14,12 @@ import pytest
 from pipeline import commands
 from pipeline.commands.looking import RunMissing
 from pipeline.commands.starting import write_tiny
+from pipeline.last_resort import FileAccess
 from pipeline.run_view import Run, RunFigure, figures_of
 from pipeline.store import RunFormat
 from tasks.errors import UsageError
 from tasks.models.errors import PredictionsDamaged
+from tests.pipeline.cli_caller import labelgrove
 
 CONFIG = """
 name = "tiny"
@@ -143,13 +146,65 @@ def test_it_is_found_by_its_config_which_may_have_changed(made: Path, tmp_path: 
 def test_no_run_and_no_results_have_names(copy: Path, tmp_path: Path) -> None:
     with pytest.raises(RunMissing, match="there is no such file or folder"):
         Run(tmp_path / "nothing")
-    with pytest.raises(RunMissing, match="this is no run folder"):
-        Run(tmp_path)
     run = Run(copy)
     (copy / "metrics.json").unlink()
     for ask in (lambda: run.models, lambda: run.metrics, lambda: run.report, run.table, run._repr_html_):
         with pytest.raises(RunMissing, match="the run has no results yet"):
             ask()
+
+
+PLACES = {  # below the folder of a run's config: what is said of the place, and of what to do
+    "rows.npy": ("this file is neither of a run nor a config", "give a run folder"),
+    "labels.txt": ("this file is neither of a run nor a config", "give a run folder"),
+    "tiny.zarr": ("this is a dataset, and a run is expected", "labelgrove inspect"),
+    "tiny.zarr/X": ("this is a dataset, and a run is expected", "give a run folder"),
+    "tiny.zarr/zarr.json": ("this file is a part of a dataset", "give a run folder"),
+    "saved": ("this is a model folder, and a run is expected", "labelgrove inspect"),
+    "saved/model.json": ("this file is a part of a model", "give a run folder"),
+    "runs/tiny/models/tree": ("this is a part of the run tiny", "give the run: "),
+    "runs/tiny/report-figures/accuracy-cost.csv": ("this is a part of the run tiny", "give the run: "),
+    "runs": ("this folder is no run, but has runs", "tiny"),
+    "": ("this folder is no run, but has runs", "tiny"),
+    "configs": ("this is no run folder, but a folder of TOML files", "a.toml, "),
+    "empty": ("this folder is empty", "give a run folder"),
+    "tiny": ("there is no such file or folder", "is it "),
+    "none": ("there is no such file or folder", "give a run folder"),
+    "rows.npy/none": ("there is no such file or folder", "give a run folder"),
+    "pipe": ("this is neither a file nor a folder", "give a run folder"),
+}
+
+
+@pytest.fixture(scope="module")
+def places(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `made` has, and more that is no run."""
+    folder = tmp_path_factory.mktemp("places") / "all"
+    shutil.copytree(made, folder)
+    shutil.copytree(made / "runs" / "tiny" / "models" / "tree", folder / "saved")
+    (folder / "empty").mkdir()
+    (folder / "configs").mkdir()
+    for name in ("a.toml", "b.toml"):
+        (folder / "configs" / name).write_text(CONFIG)
+    os.mkfifo(folder / "pipe")
+    return folder
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_place_that_is_no_run_is_told_apart(places: Path, place: str) -> None:
+    what, hint = PLACES[place]
+    with pytest.raises(RunMissing, match=what) as caught:
+        Run(places / place)
+    assert hint in caught.value.hint
+    for command in ("status", "logs", "cancel"):
+        said = labelgrove(command, places / place)
+        assert (said.code, said.out) == (2, "")
+        assert f"RunMissing: {what}" in said.err
+
+
+def test_a_place_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileAccess, match="name too long"):
+        Run(tmp_path / ("x" * 300))
+    with pytest.raises(RunMissing, match="no such file or folder"):
+        Run("memory://bucket/run")
 
 
 def test_what_is_lost_or_damaged_is_named(copy: Path) -> None:

@@ -98,6 +98,29 @@ def test_the_other_commands_take_urls(shared: Bucket, finished: Path, tmp_path: 
     assert "test" in said.out
 
 
+def test_runs_at_urls_are_compared_and_the_page_may_be_one_too(shared: Bucket, finished: Path, tmp_path: Path) -> None:
+    del finished
+    text = SMALL.split("[[encode]]")[0] + '[[train]]\nname = "means"\nkind = "nearest-class-mean"\n'
+    config = write_config(tmp_path / "c.toml", shared.url("d.zarr"), text.replace('"small"', '"means"'))
+    succeeds("run", config, "--scheduler", "serial", "--runs", shared.url("runs"))
+    runs = (shared.url("runs/small"), shared.url("runs/means"))
+    for page in (str(tmp_path / "compare.html"), shared.url("compare.html")):
+        said = succeeds("compare", *runs, "-o", page)
+        assert "small/tree" in said.out
+        assert "means/means" in said.out
+        assert "best models" in said.out  # row by row: predictions are read from the store
+        assert labelgrove("compare", *runs, "-o", page).code == 2  # it is there
+        succeeds("compare", *runs, "-o", page, "--force")
+    named = "compare-figures/row-by-row.csv"
+    assert shared.read(named) == (tmp_path / named).read_bytes()
+    assert shared.read("compare.html") == (tmp_path / "compare.html").read_bytes()
+    said = labelgrove("compare", runs[0], shared.url("runs/nowhere"), "-o", tmp_path / "x.html")
+    assert (said.code, "RunMissing" in said.err) == (2, True)
+    assert not (tmp_path / "x.html").exists()
+    inside = labelgrove("compare", *runs, "-o", f"{runs[0]}/report.html")
+    assert (inside.code, "PlaceTaken" in inside.err) == (2, True)
+
+
 def test_an_ingested_dataset_is_the_same_and_not_replaced_unasked(shared: Bucket, tmp_path: Path) -> None:
     rows, labels = rows_and_labels()
     np.save(tmp_path / "x.npy", rows)

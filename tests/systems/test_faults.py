@@ -124,7 +124,11 @@ def test_long_killed_at_every_change_of_the_disk(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("scheduler", "sign", "to_group"),
-    [("serial", signal.SIGTERM, False), ("local:2", signal.SIGINT, True), ("local:2", signal.SIGTERM, False)],
+    [
+        ("serial", signal.SIGTERM, False),
+        ("local:2", signal.SIGINT, True),
+        pytest.param("local:2", signal.SIGTERM, False, marks=pytest.mark.slow),
+    ],
 )
 def test_interrupted_exits_130_and_continues(
     dataset: Path, expected: dict[str, str], tmp_path: Path, scheduler: str, sign: signal.Signals, to_group: bool

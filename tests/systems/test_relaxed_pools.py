@@ -125,7 +125,9 @@ def run_watched(config: Path, stop: int | None = None) -> tuple[Path | None, lis
 
 
 @pytest.mark.parametrize(
-    ("body", "name"), [("dense", "relaxed"), ("csr", "spectral"), ("dense", "ovo"), ("csr", "svm")], ids=str
+    ("body", "name"),
+    [("dense", "relaxed"), pytest.param("csr", "spectral", marks=pytest.mark.slow), ("dense", "ovo"), ("csr", "svm")],
+    ids=str,
 )
 def test_a_stop_between_nodes_costs_the_missing_ones_alone(
     datasets: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, name: str
@@ -151,7 +153,11 @@ def test_a_stop_between_nodes_costs_the_missing_ones_alone(
         assert digests_of(run) == digests_of(whole)
 
 
-@pytest.mark.parametrize("first", [("sure", "relaxed", "svm"), ("svm", "relaxed", "sure")], ids="-".join)
+@pytest.mark.parametrize(
+    "first",
+    [("sure", "relaxed", "svm"), pytest.param(("svm", "relaxed", "sure"), marks=pytest.mark.slow)],
+    ids="-".join,
+)
 def test_who_shares_nodes_gets_what_it_would_have_got_alone(
     datasets: dict[str, Path], tmp_path: Path, first: tuple[str, ...]
 ) -> None:

@@ -37,7 +37,7 @@ queries = "validation"
 RETRIEVALS = ("plain", "densified")
 
 
-@pytest.fixture(scope="module", params=["dense", "csr"])
+@pytest.fixture(scope="module", params=["dense", pytest.param("csr", marks=pytest.mark.slow)])
 def config(data_folder: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
     path = tmp_path_factory.mktemp("near") / "config.toml"
     path.write_text(CONFIG.format(data=data_folder / f"{request.param}-0-128.zarr"))
@@ -64,7 +64,7 @@ def digests_of(run: Path) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_the_same_on_any_number_of_workers(
     config: Path, expected: dict[str, str], tmp_path: Path, workers: int
 ) -> None:

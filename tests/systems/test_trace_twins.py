@@ -110,7 +110,7 @@ def test_every_pair_is_solved_once(together: tuple[Path, Asked], alone: dict[str
     assert {name for name, _ in asked} == {"pq", "semi-pq"}
 
 
-@pytest.mark.parametrize("share", [0.3, 0.9])
+@pytest.mark.parametrize("share", [0.3, pytest.param(0.9, marks=pytest.mark.slow)])
 def test_whoever_is_interrupted_goes_on_to_the_same_end(
     data_folder: Path, tmp_path: Path, alone: dict[str, str], together: tuple[Path, Asked], asked: Asked, share: float
 ) -> None:

@@ -119,7 +119,7 @@ def run_watched(config: Path, stop: int | None = None) -> tuple[Path | None, lis
             return None, written.names
 
 
-@pytest.mark.parametrize("name", ["kmeans", "kmeans-wide", "label-wide"])
+@pytest.mark.parametrize("name", ["kmeans", "kmeans-wide", pytest.param("label-wide", marks=pytest.mark.slow)])
 def test_a_stop_at_any_node_costs_the_missing_nodes_alone(configs: dict[str, Path], tmp_path: Path, name: str) -> None:
     """Before the root, after it, in the middle, before the last: what was written is not learnt again."""
     encoded = configs["csr"].read_text().partition("[[train]]")[0]

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tasks.features.pca_encoder import PcaEncoder
-from tasks.models.card import METRIC_NAMES
+from tasks.models.card import METRIC_NAMES, code_text, markdown_text
 from tasks.models.encoder import PqEncoder
 from tasks.models.folder import save_model, verify_model
 from tasks.rows import Dense
@@ -88,6 +88,37 @@ def test_its_lines_of_python_work(tmp_path: Path, encoder: str) -> None:
     exec(code.replace("THIS_FOLDER", str(tmp_path / "m")), found)
     assert len(found["names"]) == 4
     assert {name for row in found["names"] for name in row} <= set(class_table(9).names)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("train_rows of d-1.zarr (0.5): {a + b}!", "train_rows of d-1.zarr (0.5): {a + b}!"),
+        ('class_weight = "squared-hinge"', 'class_weight = "squared-hinge"'),
+        ("_a_ __b__ a_", r"\_a\_ \_\_b\_\_ a\_"),
+        ("*a* `b` [c](d) ~e~ $f$ a|b #1 \\", r"\*a\* \`b\` \[c\](d) \~e\~ \$f\$ a\|b \#1 \\"),
+        ("http://a www.b a@b :smile: 10:30", r"http\://a www\.b a\@b \:smile: 10:30"),
+        ("- a", r"\- a"),
+        ("1. a", r"1\. a"),
+        ("123) a", r"123\) a"),
+        ("0.5", "0.5"),
+    ],
+    ids=["none", "quotes", "underscores", "marks", "links", "dash", "item", "item-bracket", "number"],
+)
+def test_only_what_may_be_markup_is_escaped(text: str, shown: str) -> None:
+    assert markdown_text(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("pq_4-x", "`pq_4-x`"), ("a`b", "``a`b``"), ("`a", "`` `a ``"), ("a\nb", "`a\N{REPLACEMENT CHARACTER}b`")],
+)
+def test_code_is_shown_as_it_is(text: str, shown: str) -> None:
+    assert code_text(text) == shown
+
+
+def test_names_of_rows_have_no_escapes(tmp_path: Path) -> None:
+    assert "Learnt from rows `pq_4-x`, predicts on rows `x`." in card(tmp_path / "m", linear(1), rows="pq_4-x")
 
 
 def test_its_first_place_is_that_of_the_model(tmp_path: Path) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
+import dask.array as da
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from joblib import parallel_config
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
@@ -112,22 +116,6 @@ def test_errors_of_clusters_stay_what_they_are(what: str, hint: str) -> None:
     assert hint in str(found.value)
 
 
-@pytest.mark.parametrize(
-    "labels", [[True, False], ["b", "a"], [7, -3], [2.0, 5.0], np.array([250, 3], np.uint8)], ids=str
-)
-def test_labels_come_back_as_they_were(labels: Any, tmp_path: Path) -> None:
-    """Of two rows, each alone in its class."""
-    rows, given = np.eye(2, dtype=np.float32), np.asarray(labels)
-    model = AveragedSGDClassifier(**QUICK).fit(rows, given)
-    predicted = model.predict(rows)
-    assert predicted.dtype == given.dtype
-    np.testing.assert_array_equal(predicted, given)
-    model.save(tmp_path / "m")
-    again = AveragedSGDClassifier.load(tmp_path / "m").predict(rows)
-    assert again.dtype == given.dtype
-    np.testing.assert_array_equal(again, given)
-
-
 @pytest.mark.parametrize("estimator", [*classifiers()], ids=name_of)
 def test_one_row_a_class(estimator: Any) -> None:
     rows = np.eye(6, dtype=np.float32) * 3
@@ -210,7 +198,7 @@ def test_one_partial_fit_is_a_round_of_a_fit(model: Any) -> None:
     rows, labels = problem(200)
     model.set_params(rounds=1, partitions=1, least_rows=500)
     order = order_rows(np.zeros(200, np.uint8), np.ones(200, bool), 0)
-    part = clone(model).partial_fit(rows[order], labels[order])
+    part = clone(model).partial_fit(rows[order], labels[order], np.unique(labels))
     assert part.model_.digest == model.fit(rows, labels).model_.digest
 
 
@@ -250,16 +238,6 @@ def test_indices_outside_of_a_sparse_matrix(form: str, broken: int) -> None:
             fitted.predict(damaged)
 
 
-def test_dates_come_back_as_they_were(tmp_path: Path) -> None:
-    rows, labels = problem(40, 4)
-    dates = np.datetime64("2020-01-01") + np.unique(labels, return_inverse=True)[1].astype("m8[D]")
-    fitted = AveragedSGDClassifier(**QUICK).fit(rows, dates)
-    fitted.save(tmp_path / "model")
-    again = AveragedSGDClassifier.load(tmp_path / "model")
-    assert again.classes_.dtype == dates.dtype
-    assert np.array_equal(again.predict(rows), fitted.predict(rows))
-
-
 def test_nothing_is_saved_among_what_others_own(tmp_path: Path) -> None:
     rows, labels = problem(40, 4)
     fitted = AveragedSGDClassifier(**QUICK).fit(rows, labels)
@@ -284,3 +262,40 @@ def test_nothing_but_a_model_is_replaced(tmp_path: Path) -> None:
     with pytest.raises(FolderTaken, match="overwrite=True"):
         model.save(tmp_path / "m")
     assert model.save(tmp_path / "m", overwrite=True) == model.model_.digest
+
+
+@pytest.mark.parametrize("kind", ["memory", "frame", "dask", "partial_fit"])
+def test_the_card_says_how_it_is_used(kind: str, tmp_path: Path) -> None:
+    rows, labels = problem(40, 4)
+    given = {"frame": lambda: pd.DataFrame(rows, columns=list("abcdefgh")), "dask": lambda: da.from_array(rows)}
+    given_rows = given.get(kind, lambda: rows)()
+    model = AveragedSGDClassifier("multinomial", **QUICK)
+    if kind == "partial_fit":
+        model.partial_fit(rows, labels, np.unique(labels))
+    else:
+        model.fit(given_rows, labels)
+    model.save(tmp_path / "m")
+    card = (tmp_path / "m" / "README.md").read_text("utf-8")
+    origin = {"dask": "Dask array, 40 x 8", "partial_fit": "rows in memory, given to partial_fit, n x 8"}
+    assert f"- dataset: {origin.get(kind, 'rows in memory, 40 x 8')}\n" in card
+    assert "- estimator: AveragedSGDClassifier, its parameters are in model.json\n" in card
+    assert ("the 8 columns of the fit" in card) == (kind == "frame")
+    assert "\\" not in card
+    assert "dataset.zarr" not in card
+    (code,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+    found: dict[str, Any] = {"rows": given_rows}
+    exec(code.replace("THIS_FOLDER", str(tmp_path / "m")), found)
+    np.testing.assert_array_equal(found["labels"], model.predict(rows if kind != "frame" else given_rows))
+    assert found["shares"].shape == (40, 4)
+
+
+@pytest.mark.slow
+def test_a_grid_in_processes_is_that_of_one() -> None:
+    """Each process has folders of its own."""
+    rows, labels = problem(120, 4)
+    found = []
+    for jobs in (1, 2):
+        with parallel_config("loky", n_jobs=jobs):
+            grid = GridSearchCV(AveragedSGDClassifier(**QUICK), {"rounds": [1, 2]}, cv=2).fit(rows, labels)
+        found.append((grid.cv_results_["mean_test_score"].tolist(), grid.best_estimator_.model_.digest))
+    assert found[0] == found[1]

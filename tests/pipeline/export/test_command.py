@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 
+from pipeline.byte_sizes import human_bytes
 from pipeline.commands import export
+from pipeline.export.npz import stored_bytes
+from pipeline.export.onnx_file import constant_bytes
+from tasks.trees.tree import Split, assemble
+from tasks.trees.weights import SparseWeights
 from tests.pipeline.cli_caller import assert_refused, labelgrove, snapshot, succeeds
 from tests.pipeline.export.agreement import saved_model, session_of
 from tests.tasks.model_samples import hashed, linear, small_rows
@@ -25,7 +34,9 @@ def model(tmp_path: Path) -> Path:
 def test_both_formats_are_written_and_their_folder_is_made(tmp_path: Path, model: Path) -> None:
     before = snapshot(model)
     said = succeeds("export", model, "--to", "onnx", "-o", tmp_path / "new" / "ovr.onnx", "--top", 3)
-    assert "ovr.onnx: " in said.err
+    assert "ovr.onnx will take about " in said.err
+    assert "warning" not in said.err
+    assert f"{tmp_path / 'new' / 'ovr.onnx'}: " in said.err
     assert said.out == ""
     classes = session_of(tmp_path / "new" / "ovr.onnx").run(["classes"], {"rows": small_rows(1)})[0]
     np.testing.assert_array_equal(classes[:, 0], np.argmax(small_rows(1) @ linear(1).weights + linear(1).bias, axis=1))
@@ -33,6 +44,58 @@ def test_both_formats_are_written_and_their_folder_is_made(tmp_path: Path, model
     succeeds("export", model, "--to", "npz", "-o", tmp_path / "new" / "ovr.npz")
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["ovr.npz", "ovr.onnx"]
     assert snapshot(model) == before
+
+
+def test_a_sparse_tree_says_first_how_large_its_graph_will_be(tmp_path: Path) -> None:
+    """ONNX holds its zeros; sizes come from shapes and are those of the files, but for names and nodes."""
+    classes, few = np.arange(9, dtype=np.int32), np.zeros((20_000, 9), np.float32)
+    few[::50] = 1
+    split = Split(classes, np.eye(9, dtype=bool), SparseWeights.of(few, 20_000), np.zeros(9, np.float32), 1.0)
+    saved = saved_model(
+        tmp_path / "t", assemble({(): split}, 20_000, 9, {}, classes, kind="kmeans-tree", link="softmax")
+    )
+    said = succeeds("export", tmp_path / "t", "--to", "onnx", "-o", tmp_path / "t.onnx")
+    size = (tmp_path / "t.onnx").stat().st_size
+    assert abs(constant_bytes(saved) - size) < 0.05 * size
+    first, warning, _ = said.err.splitlines()
+    assert first == f"t.onnx will take about {human_bytes(constant_bytes(saved))}"
+    assert f"the {human_bytes(stored_bytes(saved))} of the model; --to npz" in warning
+    said = succeeds("export", tmp_path / "t", "--to", "npz", "-o", tmp_path / "t.npz")
+    assert abs(stored_bytes(saved) - (tmp_path / "t.npz").stat().st_size) < 10_000
+    assert "warning" not in said.err
+
+
+@pytest.mark.parametrize("to", ["npz", "onnx"])
+def test_a_kill_in_mid_write_leaves_no_half_file(tmp_path: Path, model: Path, to: str) -> None:
+    """What stood there stays; the folder that was written in says what it is of, and the next export removes it."""
+    place = tmp_path / "out" / f"m.{to}"
+    place.parent.mkdir()
+    place.write_text("what stood there")
+    child = os.fork()
+    if not child:  # dies with the file written and not yet in its place
+        np.savez = onnx.checker.check_model = _dying_of(np.savez)
+        export(model, to, place, force=True)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WTERMSIG(status) == signal.SIGKILL
+    assert place.read_text() == "what stood there"
+    assert sorted(path.name for path in place.parent.iterdir()) == [f".m.{to}.partial-{child}", f"m.{to}"]
+    assert (place.parent / f".m.{to}.partial-{child}" / f"m.{to}").stat().st_size > 0
+    export(model, to, place, force=True)
+    assert [path.name for path in place.parent.iterdir()] == [f"m.{to}"]
+    assert place.read_bytes().startswith(b"PK" if to == "npz" else b"\x08")
+
+
+def _dying_of(write: Callable[..., Any]) -> Callable[..., Any]:
+    """Of numpy.savez half of its file, of the checker nothing: then the process is killed."""
+
+    def dies(place: Any, **arrays: Any) -> None:
+        if "full_check" not in arrays:
+            write(place, **arrays)
+            os.truncate(place, os.path.getsize(place) // 2)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    return dies
 
 
 def test_more_classes_than_there_are_means_all(tmp_path: Path, model: Path) -> None:

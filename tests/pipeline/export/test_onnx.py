@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 
 from pipeline.export import graph as graph_module
@@ -21,7 +22,7 @@ from tasks.models.encoder import PqEncoder
 from tasks.models.factored import FactoredModel
 from tasks.models.linear import LinearModel
 from tasks.trees.kmeans.forest import Forest
-from tests.pipeline.export.agreement import agreement, assert_same, saved_model, session_of
+from tests.pipeline.export.agreement import agreement, assert_same, saved_model, session_of, unused_in
 from tests.tasks.model_samples import certificate, class_table, factored, factors, hashed, linear, small_rows
 from tests.tasks.tree_samples import FORMS, Drawn, random_rows, random_tree
 
@@ -171,6 +172,21 @@ def test_what_the_file_says(tmp_path: Path) -> None:
     assert [(one.name, one.shape) for one in session.get_outputs()] == [
         ("classes", ["n", 4]), ("scores", ["n", 4]), ("probabilities", ["n", 4]),
     ]  # fmt: skip
+
+
+def test_a_runtime_finds_nothing_to_remove(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """What every graph holds is checked in `agreement`; here onnxruntime says what it thinks of one."""
+    drawn = Drawn(whole=False, n_classes=12)
+    saved = saved_model(tmp_path / "m", Forest((random_tree(1, drawn), random_tree(2, drawn))))
+    write_onnx(saved, tmp_path / "m.onnx", 4, 3)
+    onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    assert capfd.readouterr().err == ""
+    message = onnx.load(str(tmp_path / "m.onnx"))
+    message.graph.initializer.append(onnx.numpy_helper.from_array(np.zeros(3), "idle"))
+    message.graph.node.append(onnx.helper.make_node("Abs", ["rows"], ["dead"]))
+    assert unused_in(message.graph) == {"idle", "dead"}
+    onnxruntime.InferenceSession(message.SerializeToString(), providers=["CPUExecutionProvider"])
+    assert "idle" in capfd.readouterr().err
 
 
 def test_the_same_model_gives_the_same_bytes(tmp_path: Path) -> None:

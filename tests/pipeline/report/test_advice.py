@@ -19,6 +19,8 @@ from pipeline.report.advice import (
     paired_error,
     standard_error,
 )
+from pipeline.report.first import first_of
+from pipeline.report.summary import RunSummary
 from tests.naive import models as naive
 
 some = st.lists(st.tuples(st.integers(0, 20), st.integers(1, 9)), min_size=1, max_size=8)
@@ -77,6 +79,33 @@ def test_fewer_dot_products_that_take_longer_are_told(accuracy: float) -> None:
     assert (said in brief) == (accuracy == 0.9)  # it speaks against b where b is to be taken
     quick = [both[0], Candidate("b", accuracy, 12, 0.45)]
     assert not [line for line in advise(quick, 1000, n_classes=150).lines if line.startswith("Slower")]
+
+
+def test_a_quicker_model_that_ties_is_told_though_it_is_less_accurate_and_on_no_front() -> None:
+    flat, quick, tree = (
+        Candidate("flat", 0.9, 100, 9.0),
+        Candidate("quick", 0.895, 150, 1.0),
+        Candidate("t", 0.9, 12, 4.0),
+    )
+    advice = advise([flat, quick, tree], 1000)
+    assert (advice.take, advice.non_dominated) == ("t", ("t",))
+    lines = [line for line in advice.lines if line.startswith("Slower here: ")]
+    assert [line.split()[2] for line in lines] == ["t", "flat"]  # what is to be taken comes first
+    assert all("than quick, but takes" in line for line in lines)
+    assert "than quick, but takes 4 us per row against 1 us." in advice.brief
+    far = advise([flat, Candidate("quick", 0.85, 150, 1.0), tree], 1000)  # it is less accurate: nothing to set against
+    assert not [line for line in far.lines if line.startswith("Slower")]
+
+
+def test_every_model_that_ties_is_in_the_first_table() -> None:
+    shares = {"flat": (0.9, 100.0), "tied": (0.899, 110.0), "tree": (0.895, 10.0), "far": (0.8, 120.0)}
+    metrics = {
+        name: {"top1": top1, "test_ops_per_row": ops, "test_rows": 1000.0} for name, (top1, ops) in shares.items()
+    }
+    first = first_of(RunSummary("x", metrics, 100))
+    assert [row[0] for row in first.rows] == ["tree", "flat", "tied"]
+    assert first.remarks == ("take this, ties with the best", "most accurate", "ties with the best")
+    assert "tie with the most accurate one" in first.note
 
 
 def test_a_cheaper_model_is_named_with_what_it_loses() -> None:

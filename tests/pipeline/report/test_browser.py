@@ -6,6 +6,7 @@ LABELGROVE_SCREENSHOTS names.
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 from collections.abc import Iterator
@@ -15,8 +16,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
-from pipeline.report.classes import ClassFacts
+from pipeline.report.class_facts import ClassFacts
 from pipeline.report.page import write_report
 from pipeline.report.summary import RunSummary, StepTiming
 from tests.pipeline.test_report import EVIL, summary
@@ -24,6 +26,7 @@ from tests.pipeline.test_report import EVIL, summary
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on PATH")
 PHONE, DESK = 360, 1280  # pixels
+A4 = 718  # pixels between the margins of a printed page
 LONG = "a-name-without-any-place-to-break-" * 5
 
 
@@ -130,10 +133,37 @@ def test_text_of_figures_is_large_enough_on_a_phone(chromium: Any, place: Path) 
     opened.page.close()
 
 
+CUT = "one => one.checkVisibility() && one.scrollWidth > one.clientWidth + 60"
+
+
+@pytest.mark.parametrize("width", [700, 390])
+def test_what_is_cut_has_a_shadow_until_it_is_scrolled_to_its_end(chromium: Any, place: Path, width: int) -> None:
+    opened = Opened(chromium, place, width, "light")
+    assert opened.page.locator("caption").count() == 0  # a caption in a table is as wide as the table
+    cut = [one for one in opened.page.locator(".wide, .drawn").all() if one.evaluate(CUT)]
+    assert len(cut) >= (2 if width == 700 else 9)
+    for one in cut:
+        before = brightness_of_edge(opened.page, one)
+        one.evaluate("one => { one.scrollLeft = one.scrollWidth }")
+        assert before < 0.8 < 0.97 < brightness_of_edge(opened.page, one)
+    opened.page.close()
+
+
+def brightness_of_edge(page: Any, one: Any) -> float:
+    """Of the lightest pixel within three of the right edge of a box, where it has no text."""
+    one.scroll_into_view_if_needed()
+    box = one.bounding_box()
+    clip = {"x": box["x"] + box["width"] - 3, "y": box["y"] + 4, "width": 2, "height": 8}
+    picture = Image.open(io.BytesIO(page.screenshot(clip=clip))).convert("L")
+    return max(picture.tobytes()) / 255
+
+
 def test_it_prints(chromium: Any, place: Path, tmp_path: Path) -> None:
     opened = Opened(chromium, place, DESK, "dark")
     opened.page.emulate_media(media="print")
     assert brightness(opened.page.evaluate(PAPER)) > 0.9  # paper is white whatever the screen is
+    opened.page.set_viewport_size({"width": A4, "height": 1000})
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= A4  # nothing is cut
     opened.page.pdf(path=tmp_path / "print.pdf", format="A4")
     keep_also(tmp_path / "print.pdf")
     assert (tmp_path / "print.pdf").read_bytes().startswith(b"%PDF")

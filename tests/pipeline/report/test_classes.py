@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.report.classes import ClassFacts, classes_csv, rows_text
+from pipeline.report.class_facts import ClassFacts
+from pipeline.report.classes import classes_csv, rows_text
 from pipeline.report.page import write_report
 from pipeline.report.summary import RunSummary
 from tasks.models.base import Ranking

@@ -11,22 +11,27 @@ import pytest
 from pipeline.config import RunConfig
 from pipeline.reproduce import zhao_xing
 from pipeline.reproduce.catalogue import catalogue
-from pipeline.reproduce.deng import judge_constant
-from pipeline.reproduce.figure import FAILS, HOLDS, UNKNOWN, State
+from pipeline.reproduce.deng import in_three_digits, judge_constant
+from pipeline.reproduce.figure import FAILS, HOLDS, UNKNOWN, State, share
 from pipeline.reproduce.found import Found, RunFound, slope
-from pipeline.reproduce.gao_koller import FIGURE_2
+from pipeline.reproduce.gao_koller import FIGURE_2, FIGURE_3
 from pipeline.reproduce.harchaoui import judge_half, regained
 from pipeline.reproduce.page import style_of_report
 from pipeline.reproduce.values import values_of
 from pipeline.reproduce.worked import value_of
 
 
-def found_of(models: dict[str, dict[str, float]], train: list[dict[str, Any]] | None = None, **more: Any) -> Found:
-    """One run with these numbers under every key that a figure may ask for."""
+def found_of(
+    models: dict[str, dict[str, float]],
+    train: list[dict[str, Any]] | None = None,
+    keys: tuple[str, ...] = (),
+    **more: Any,
+) -> Found:
+    """One run with these numbers under the keys that a figure asks for."""
     sections = train or [{"name": name, "kind": "ovr"} for name in models]
     config = RunConfig.model_validate({"name": "t", "data": {"path": "d.zarr"}, "train": tuple(sections)})
     run = RunFound(config, {"models": models, "run": {"n_classes": 9}, **more}, Path())
-    return Found(None, {"main": run, "linear": run})
+    return Found(None, dict.fromkeys(("main", "linear", *keys), run))
 
 
 # ---- what is printed -----------------------------------------------------------------------------------------------
@@ -136,14 +141,14 @@ def test_ambiguity_that_is_constant_over_the_levels(second: float, state: State)
     assert judge_constant(found).state == state
 
 
-def relaxed(own: float, cost: float) -> Found:
-    """A relaxed hierarchy beside rivals that lose nine points at a fifth of one-vs-rest's cost."""
+def relaxed(own: float, cost: float, rivals: tuple[float, float] = (0.51, 0.2), keys: tuple[str, ...] = ()) -> Found:
+    """A relaxed hierarchy beside rivals that lose nine points at a fifth of one-vs-rest's cost, or are as given."""
     kinds = {"ovr": "ovr", "r": "relaxed-hierarchy", "s": "spectral-tree", "m": "marszalek", "p": "ovo"}
     train = [{"name": name, "kind": kind, "kernel": "linear"} for name, kind in kinds.items()]
     train[1]["doubt"] = 0.0  # type: ignore[assignment]
-    numbers = {"ovr": (0.6, 1.0), "r": (own, cost), "s": (0.51, 0.2), "m": (0.51, 0.2), "p": (0.6, 4.0)}
+    numbers = {"ovr": (0.6, 1.0), "r": (own, cost), "s": rivals, "m": rivals, "p": (0.6, 4.0)}
     models = {name: {"mean_per_class_top1": y, "relative_complexity": x} for name, (y, x) in numbers.items()}
-    return found_of(models, train)
+    return found_of(models, train, keys)
 
 
 def test_relaxed_hierarchies_are_judged_by_accuracy_and_complexity() -> None:
@@ -154,6 +159,31 @@ def test_relaxed_hierarchies_are_judged_by_accuracy_and_complexity() -> None:
     assert states(relaxed(0.6, 0.15)) == [HOLDS, kernel, HOLDS, HOLDS, HOLDS]
     assert states(relaxed(0.5, 0.15)) == [FAILS, kernel, FAILS, FAILS, HOLDS]
     assert states(relaxed(0.6, 0.8)) == [UNKNOWN, kernel, FAILS, UNKNOWN, HOLDS]
+
+
+@pytest.mark.parametrize(
+    ("own", "rivals", "states"),
+    [
+        (0.6, (0.6, 0.7), [HOLDS, HOLDS]),
+        (0.6, (0.6, 0.4), [FAILS, FAILS]),
+        (0.6, (0.5, 0.4), [HOLDS, FAILS]),
+        (0.5, (0.5, 0.7), [FAILS, HOLDS]),
+    ],
+    ids=["rivals slower", "rivals faster", "rivals faster but worse", "worse"],
+)
+def test_rivals_of_kernel_hierarchies_are_judged_by_their_cheapest_settings(
+    own: float, rivals: tuple[float, float], states: list[State]
+) -> None:
+    found = relaxed(own, 0.5, rivals, ("rbf", "intersection"))
+    texts = ("Marszalek only come down", "the other two never met")
+    claims = [claim for text in texts for claim in FIGURE_3 if claim.text.startswith(text)]
+    assert [claim.judge(found).state for claim in claims] == states
+
+
+def test_shares_just_below_one_are_not_shown_as_one() -> None:
+    assert [share(value).text for value in (0.9996, 1.0, 0.0004, 0.9)] == ["99.96 %", "100.0 %", "0.04 %", "90.0 %"]
+    assert in_three_digits(0.9996).text == "99.96"
+    assert in_three_digits(0.065).text == "6.5"
 
 
 def test_an_exponent_is_that_of_the_power_law() -> None:

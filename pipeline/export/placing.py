@@ -1,0 +1,24 @@
+"""Where an exported file is made: in a folder beside its place, from which it is renamed when it is whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pipeline.ingest.place import scratch_beside
+from pipeline.outputs import move_in
+from tasks.files import disk_room
+
+
+@contextmanager
+def made_beside(output: Path, nbytes: int) -> Iterator[Path]:
+    """A local path to write at; the file is at `output` after the block, whole or, when anything fails, not at all.
+
+    What an export to the same place left when it was killed, a folder .NAME.partial-PID, is removed first; what stood
+    at `output` stays until the new file is whole. nbytes: of the file, for DiskFull.
+    """
+    with disk_room(str(output), nbytes), scratch_beside(output) as scratch:
+        local = scratch / output.name
+        yield local
+        move_in(local, output)

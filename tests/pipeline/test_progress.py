@@ -1,0 +1,60 @@
+"""What is shown while a run works: counts that never run back, and rates of what was done meanwhile."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from pipeline.progress import BarView, PlainView
+from pipeline.runner import View
+from pipeline.watching import pace
+from pipeline.watching.pace import Going, Pace
+
+
+def bars() -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    return Progress(*columns, console=Console(file=io.StringIO()), disable=True)
+
+
+def shown(view: View) -> tuple[int, int]:
+    """(done, total) as the view tells them."""
+    if isinstance(view, PlainView):
+        done, total = view.counts.removeprefix(": ").partition(" tasks")[0].split("/")
+        return int(done), int(total)
+    assert isinstance(view, BarView)
+    (task,) = view.bars.tasks
+    return int(task.completed), int(task.total or 0)
+
+
+@pytest.mark.parametrize("kind", ["plain", "bars"])
+def test_a_call_that_is_made_again_and_again_never_runs_back(kind: str) -> None:
+    view: View = PlainView(every=1e9) if kind == "plain" else BarView(bars())
+    told = []
+    for _ in range(3):
+        for done in range(5):
+            view.progress("sums_x", done, 4, 10 * done, 40)
+            told.append(shown(view))
+    assert [done for done, _ in told] == [0, 1, 2, 3, 4, 4, 5, 6, 7, 8, 8, 9, 10, 11, 12]
+    assert [total for _, total in told] == [4] * 5 + [8] * 5 + [12] * 5
+
+
+def test_a_call_that_was_given_up_counts_with_what_it_has_done() -> None:
+    going = Going()
+    assert [going("x", done, 4) for done in (0, 1, 2)] == [(0, 4), (1, 4), (2, 4)]
+    assert going("y", 0, 9) == (0, 9)
+    assert [going("x", done, 4) for done in (0, 4)] == [(2, 6), (6, 6)]
+
+
+def test_what_was_done_before_the_clock_started_counts_for_no_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(pace.time, "monotonic", lambda: now[0])
+    told = Pace()
+    assert told("sgd_x", 60, 100, 6000) == (0.0, None)  # a fit that goes on after a kill
+    for done in range(61, 71):
+        now[0] += 2.0
+        rate, eta = told("sgd_x", done, 100, 100 * done)
+    assert rate == pytest.approx(50.0)
+    assert eta == pytest.approx(2.0 * 30)
