@@ -22,8 +22,11 @@ from tasks.taxonomy import ROOT, Taxonomy
 ROW_BYTES = 256  # of a test row in memory while labels and classes of one model are read
 
 
-def outcomes_by_model(config: RunConfig, work: Work, name: str) -> dict[str, Outcomes]:
-    """Of every model that was tested, in the config's order. name: of the tasks. Raises PredictionsDamaged."""
+def outcomes_by_model(config: RunConfig, work: Work, taxonomy: Taxonomy | None, name: str) -> dict[str, Outcomes]:
+    """Of every model that was tested, in the config's order.
+
+    taxonomy  whose siblings are counted; name  of the tasks. Raises PredictionsDamaged.
+    """
     tested = [one for one in config.train if predict_step(one.name) in work.inputs]
     items = []
     for place, one in enumerate(tested):
@@ -35,7 +38,7 @@ def outcomes_by_model(config: RunConfig, work: Work, name: str) -> dict[str, Out
         items.append(Predicted(place, str(folder / PREDICTIONS), int(done.results["rows"]), learnt))
     if not items:
         return {}
-    tree = {"parent_of_class": grouping_parent(work.dataset.taxonomy, work.dataset.n_classes)}
+    tree = {"parent_of_class": grouping_parent(taxonomy, work.dataset.n_classes)}
     found = work.pool.map(outcomes_of, items, tree, config.report.worst_classes, name=name)
     return {one.name: outcome for one, outcome in zip(tested, found, strict=True)}
 
@@ -70,9 +73,9 @@ def rows_by_class(dataset: Dataset) -> Array:
     return counts
 
 
-def class_facts(dataset: Dataset, outcomes: Mapping[str, Outcomes]) -> ClassFacts:
-    """Of the dataset's classes and the models that were tested."""
-    counts, taxonomy = rows_by_class(dataset), dataset.taxonomy
+def class_facts(dataset: Dataset, outcomes: Mapping[str, Outcomes], taxonomy: Taxonomy | None) -> ClassFacts:
+    """Of the dataset's classes and the models that were tested; taxonomy: what names the parents of classes."""
+    counts = rows_by_class(dataset)
     parent = grouping_parent(taxonomy, dataset.n_classes)
     names = [] if taxonomy is None else ["" if node == NO_PARENT else taxonomy.names[node] for node in parent]
     return ClassFacts(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from pipeline.config import OWN_ROWS, SVM_KEYS, KMeansTree, Learner, RunConfig, TreeLearner, is_svm
-from pipeline.dataset import Dataset
+from pipeline.dataset import Dataset, taxonomy_digest
 from pipeline.notes import learner_notes
 from pipeline.published import MADE_FROM, METRICS, REPORT
 from pipeline.report.class_facts import ClassFacts
@@ -46,6 +46,7 @@ from tasks.io import nonzeros_of
 from tasks.models.folder import publish_model
 from tasks.models.outcomes import Outcomes
 from tasks.places import at, copy_file, is_remote, remove_at
+from tasks.taxonomy import Taxonomy
 from tasks.worker import versions
 
 Metrics = dict[str, float | None]
@@ -65,6 +66,7 @@ class PublishStage(Stage):
     config: RunConfig
     tested: bool
     asked: Asked  # its overrides are shown and do not decide the content
+    taxonomy: Taxonomy | None = None  # hierarchical error is measured on it, and it groups the siblings that are shown
 
     @property
     def name(self) -> str:
@@ -77,6 +79,7 @@ class PublishStage(Stage):
             "models": [learner.name for learner in self.config.train],
             **({"retrievals": [one.name for one in self.config.retrieve]} if self.config.retrieve else {}),
             **left_out,
+            **({"taxonomy": taxonomy_digest(self.taxonomy)} if self.config.evaluate.taxonomy else {}),
         }
 
     @property
@@ -106,8 +109,8 @@ class PublishStage(Stage):
         from pipeline.report.page import write_report  # with what draws, which a plan does without
 
         run_folder = work.folder.parent.parent
-        outcomes = outcomes_by_model(self.config, work, self.name) if self.tested else {}
-        summary = summary_of(self.config, work, self.asked, outcomes)
+        outcomes = outcomes_by_model(self.config, work, self.taxonomy, self.name) if self.tested else {}
+        summary = summary_of(self.config, work, self.asked, outcomes, self.taxonomy)
         summary = replace(summary, findings=[*summary.findings, *nothing_gained(summary)])
         paired = paired_errors(outcomes, list(models_of_all_classes(summary)))
         summary = replace(summary, advice=advice_of(replace(summary, paired=paired)))
@@ -262,8 +265,14 @@ def kind_of(learner: Any) -> str:
     return text
 
 
-def summary_of(config: RunConfig, work: Work, asked: Asked, outcomes: Mapping[str, Outcomes]) -> RunSummary:
-    """What the page shows. outcomes  of the models that were tested"""
+def summary_of(
+    config: RunConfig, work: Work, asked: Asked, outcomes: Mapping[str, Outcomes], taxonomy: Taxonomy | None
+) -> RunSummary:
+    """What the page shows.
+
+    outcomes  of the models that were tested
+    taxonomy  what names the parents of classes
+    """
     from pipeline.report.small_tables import small_tables  # with what draws, which a plan does without
 
     dataset = work.dataset
@@ -272,7 +281,7 @@ def summary_of(config: RunConfig, work: Work, asked: Asked, outcomes: Mapping[st
     add_kernel_costs(models, config, work)
     encodings = numbers_by_name(encode_steps(config), work)
     run_folder = work.folder.parent.parent
-    classes = class_facts(dataset, outcomes)
+    classes = class_facts(dataset, outcomes, taxonomy)
     return RunSummary(
         name=config.report.title or config.name,
         models=models,

@@ -88,7 +88,7 @@ def stages_of(config: RunConfig, facts: Facts, asked: Asked | None = None) -> li
         with errors_of(f"retrieve {retrieval.name}"):
             stages.append(RetrieveStage.of(retrieval, config, facts))
     if config.train or config.retrieve or config.encode:
-        stages.append(PublishStage(config, tested, asked or Asked()))
+        stages.append(PublishStage(config, tested, asked or Asked(), facts.taxonomy(config.evaluate.taxonomy)))
     return stages
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 import numpy as np
@@ -99,3 +100,10 @@ def test_a_tree_that_does_not_fit_the_classes_is_refused(
     by = (command, made / "c.toml", "-s", "evaluate.taxonomy=bad.tsv", *SERIAL)
     said = assert_refused(made, 3, error, *words, by=by)
     assert "[evaluate]" in said.err + said.out
+
+
+def test_siblings_on_the_page_are_those_of_the_tree_that_the_config_names(made: Path) -> None:
+    run_with(made, "evaluate.taxonomy=other.tsv")
+    with open(made / "runs" / "t" / "report-figures" / "classes.csv", encoding="utf-8") as file:
+        parents = {line["name"]: line["parent"] for line in csv.DictReader(file)}
+    assert parents == dict(reversed(line.split("\t")) for line in OTHER.splitlines() if "\tc" in line)
