@@ -46,6 +46,7 @@ from pipeline.cli_options import (
     TestShare,
     Threads,
     ValidationShare,
+    file_of,
     place_of,
 )
 from pipeline.cli_reproduce import add_reproduce
@@ -288,7 +289,7 @@ def compare(
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--output", parser=place_of, metavar="PATH", help="the page to write; default: compare.html, here"
+            "-o", "--output", parser=file_of, metavar="PATH", help="the page to write; default: compare.html, here"
         ),
     ] = None,
     runs: Runs = None,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pipeline.cli_options import ForceFile, place_of
+from pipeline.cli_options import ForceFile, file_of, place_of
 
 
 def add_export(app: typer.Typer) -> None:
@@ -21,7 +21,7 @@ def export(
     ],
     to: Annotated[str, typer.Option("--to", metavar="FORMAT", help="npz: arrays; onnx: a graph that ranks classes")],
     output: Annotated[
-        Path, typer.Option("-o", "--output", parser=place_of, metavar="PATH", help="the file: NAME.npz or NAME.onnx")
+        Path, typer.Option("-o", "--output", parser=file_of, metavar="PATH", help="the file: NAME.npz or NAME.onnx")
     ],
     top: Annotated[int | None, typer.Option(help="of onnx: classes per row; default: 5")] = None,
     beam: Annotated[

@@ -19,6 +19,16 @@ def place_of(text: str) -> Path:
     return at(text)
 
 
+def file_of(text: str) -> Path:
+    """A file that is to be written. Raises UsageError for a name that ends as a folder's does, which `Path` forgets."""
+    if text.endswith(("/", "/.")):
+        from tasks.errors import UsageError
+
+        hint = "name a file, without the slash at the end"
+        raise UsageError("the output ends in '/': that names a folder, and one file is written", text, hint)
+    return place_of(text)
+
+
 Config = Annotated[Path, typer.Argument(metavar="CONFIG", help="the run's TOML file", show_default=False)]
 ConfigOrPreset = Annotated[
     Path,
@@ -70,11 +80,11 @@ CompareRuns = Annotated[
     ),
 ]
 Output = Annotated[
-    Path, typer.Option("-o", "--output", parser=place_of, metavar="PATH", help="the Parquet file to write")
+    Path, typer.Option("-o", "--output", parser=file_of, metavar="PATH", help="the Parquet file to write")
 ]
 TableOutput = Annotated[
     Path,
-    typer.Option("-o", "--output", parser=place_of, metavar="PATH", help="the file to write: .parquet, .csv or .tsv"),
+    typer.Option("-o", "--output", parser=file_of, metavar="PATH", help="the file to write: .parquet, .csv or .tsv"),
 ]
 Beam = Annotated[
     int | None,

@@ -23,6 +23,7 @@ from pipeline.cli_options import (
     RunPath,
     Runs,
     TableOutput,
+    file_of,
     place_of,
 )
 
@@ -97,7 +98,7 @@ def evaluate(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", parser=place_of, metavar="PATH", help="a .json file of the same numbers"),
+        typer.Option("-o", "--output", parser=file_of, metavar="PATH", help="a .json file of the same numbers"),
     ] = None,
     json: AsJson = False,
     format: Format = None,

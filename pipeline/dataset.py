@@ -19,6 +19,7 @@ from tasks import io
 from tasks.classes import ClassTable
 from tasks.digest import combine, digest_arrays, digest_text
 from tasks.errors import ArtefactError, LabelgroveError
+from tasks.models.feature_names import FeatureNames
 from tasks.places import at
 from tasks.rows.base import Array
 from tasks.taxonomy import Taxonomy
@@ -27,6 +28,7 @@ FORMAT, VERSION = "labelgrove.dataset", 1
 SPLITS = ("train", "validation", "test")
 TRAIN, VALIDATION, TEST = range(3)
 COLUMNS = {io.LABELS: "int32", io.SPLIT: "uint8", io.ROW_ID: "int64"}
+FEATURE_NAMES, HAS_NAMES = "features", "has_feature_names"  # a group, and the attribute that says that it is there
 Progress = Callable[[int, int], None]  # (rows done, rows in all)
 
 
@@ -112,6 +114,13 @@ class Dataset:
         parent, leaves = (io.read_column(place, name) for name in ("parent", "leaf_of_class"))
         return Taxonomy(parent, tuple(io.read_attrs(place)["names"]), leaves)
 
+    @cached_property
+    def feature_names(self) -> FeatureNames | None:
+        """Names of the columns, in their order; None where the source had none."""
+        if not io.read_attrs(self.path).get(HAS_NAMES):
+            return None
+        return FeatureNames.of(io.read_attrs(f"{self.path}/{FEATURE_NAMES}")["names"])
+
     def verify(self, progress: Progress | None = None) -> None:
         """Read everything again and compare digests; raises the first problem (see `problems`)."""
         for problem in self.problems(progress):
@@ -129,6 +138,10 @@ class Dataset:
         stored = io.read_attrs(place)
         yield from _differences("class table", f"{self.path}/classes", stored["classes"], self._class_digest)
         yield from _differences("taxonomy", f"{self.path}/taxonomy", stored["taxonomy"], self._taxonomy_digest)
+        if FEATURE_NAMES in stored:
+            yield from _differences(
+                "names of features", f"{self.path}/{FEATURE_NAMES}", stored[FEATURE_NAMES], self._names_digest
+            )
         for block in self.blocks():
             yield from self._block_problems(block, stored)
             if progress:
@@ -139,6 +152,9 @@ class Dataset:
 
     def _taxonomy_digest(self) -> str:
         return taxonomy_digest(self.taxonomy)
+
+    def _names_digest(self) -> str:
+        return self.feature_names.digest if self.feature_names is not None else ""
 
     def _block_problems(self, block: io.Block, stored: dict[str, Any]) -> Iterator[ArtefactError]:
         where = f"block {block.index}, rows {block.start}..{block.stop - 1}"
@@ -185,9 +201,12 @@ def taxonomy_digest(taxonomy: Taxonomy | None) -> str:
 
 
 def content_digest(parts: dict[str, Any]) -> str:
-    """One digest of a dataset: of X and each column the digests of its blocks, then class table and taxonomy."""
+    """One digest of a dataset: of X and each column the digests of its blocks, then class table and taxonomy, and the
+    names of the features where there are any.
+    """
     columns: Iterable[str] = (json.dumps(parts[name]) for name in (io.FEATURES, *COLUMNS))
-    return combine([*columns, parts["classes"], parts["taxonomy"]])
+    named = [parts[FEATURE_NAMES]] if FEATURE_NAMES in parts else []
+    return combine([*columns, parts["classes"], parts["taxonomy"], *named])
 
 
 def attributes_digest(attrs: Mapping[str, Any]) -> str:

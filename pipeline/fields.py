@@ -6,12 +6,15 @@ import shutil
 import textwrap
 from collections.abc import Iterable
 
+from tasks.errors import one_line
+
 PATHS = ("dataset",)  # fields that hold one
 NAME_WIDTH, LEAST = 14, 40  # of the names of fields; no line is broken to less
 
 
 def fit(line: str, indent: int = 2, width: int | None = None) -> str:
     """A line broken to `width` (None: that of the terminal, if there is one); words are never broken."""
+    line = one_line(line)
     width = shutil.get_terminal_size((0, 0)).columns if width is None else width
     if not width or len(line) <= max(width, LEAST):
         return line
@@ -29,5 +32,5 @@ def fit(line: str, indent: int = 2, width: int | None = None) -> str:
 
 def fields_text(lines: Iterable[tuple[str, str]], width: int | None = None) -> str:
     """A line for each name and value, values one below the other; a path stays whole, also one with spaces."""
-    whole = ((f"{name:<{NAME_WIDTH}}  {value}", name in PATHS or " " not in value) for name, value in lines)
+    whole = ((one_line(f"{name:<{NAME_WIDTH}}  {value}"), name in PATHS or " " not in value) for name, value in lines)
     return "".join(f"{line if keep else fit(line, NAME_WIDTH + 2, width)}\n" for line, keep in whole)

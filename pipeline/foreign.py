@@ -6,8 +6,9 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from pipeline.dataset import COLUMNS, Dataset
+from pipeline.dataset import COLUMNS, FEATURE_NAMES, HAS_NAMES, Dataset
 from pipeline.ingest.image_listing import FILES
+from tasks.errors import one_line
 from tasks.io import FEATURES, PARTS, read_attrs
 from tasks.models.sums import SUMS, listed_in
 from tasks.places import at, is_remote
@@ -33,7 +34,7 @@ def foreign_note(found: list[str]) -> str:
     if not found:
         return ""
     more = f" and {len(found) - SHOWN:,} more" if len(found) > SHOWN else ""
-    return f"no part of it, and not judged: {', '.join(found[:SHOWN])}{more}"
+    return f"no part of it, and not judged: {', '.join(map(one_line, found[:SHOWN]))}{more}"
 
 
 def _files_of(dataset: Dataset) -> Iterator[str]:
@@ -52,6 +53,8 @@ def _files_of(dataset: Dataset) -> Iterator[str]:
         yield f"{column}/{NODE}"
         yield from (f"{column}/c/{block}" for block in blocks)
     yield from (f"{group}/{NODE}" for group in ("classes", "digests"))
+    if read_attrs(dataset.path).get(HAS_NAMES):
+        yield f"{FEATURE_NAMES}/{NODE}"
     if read_attrs(dataset.path)["has_taxonomy"]:
         yield f"taxonomy/{NODE}"
         yield from (f"taxonomy/{column}/{name}" for column in TAXONOMY for name in (NODE, "c/0"))

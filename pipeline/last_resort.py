@@ -7,8 +7,17 @@ import os
 import sys
 import tempfile
 import traceback
+from typing import TextIO
 
-from tasks.errors import LabelgroveError, ResourceError, UsageError, is_starved, without_secrets
+from tasks.errors import (
+    LabelgroveError,
+    ResourceError,
+    UsageError,
+    is_starved,
+    one_line,
+    without_loose_breaks,
+    without_secrets,
+)
 
 DEBUG = "LABELGROVE_DEBUG"  # set it to see tracebacks
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -88,11 +97,36 @@ def report_error(error: LabelgroveError) -> int:
 
 
 def say(text: str) -> None:
-    """Text to stderr without control characters and secrets, whatever names are in it and stderr can encode."""
-    shown = without_secrets(text)
-    clean = "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in shown)
-    encoding = sys.stderr.encoding or "utf-8"
-    sys.stderr.write(clean.encode(encoding, "replace").decode(encoding) + "\n")
+    """Text to stderr as `clean` has it: a line, or a line and indented ones."""
+    _write(clean(text), sys.stderr)
+
+
+def say_line(text: str) -> None:
+    """One line to stderr, whatever names and paths are in it."""
+    _write(clean(one_line(text)), sys.stderr)
+
+
+def put(text: str) -> None:
+    """As `say`, to stdout."""
+    _write(clean(text), sys.stdout)
+
+
+def put_line(text: str) -> None:
+    """As `say_line`, to stdout."""
+    _write(clean(one_line(text)), sys.stdout)
+
+
+def clean(text: str) -> str:
+    """Text without control characters, secrets and line breaks of names, for a terminal."""
+    shown = without_loose_breaks(without_secrets(text))
+    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in shown)
+
+
+def _write(text: str, stream: TextIO) -> None:
+    """In letters that the stream can encode; at once, so that the lines of both streams stand in their order."""
+    encoding = stream.encoding or "utf-8"
+    stream.write(text.encode(encoding, "replace").decode(encoding) + "\n")
+    stream.flush()
 
 
 def usage_code(error: Exception) -> int:
@@ -101,6 +135,6 @@ def usage_code(error: Exception) -> int:
     if show is None:
         return 0
     if isinstance(said := getattr(error, "message", None), str):
-        error.message = without_secrets(said)  # type: ignore[attr-defined]
+        error.message = clean(said)  # type: ignore[attr-defined]
     show()
     return int(getattr(error, "exit_code", 2))

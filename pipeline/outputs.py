@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from unicodedata import east_asian_width
@@ -132,12 +132,23 @@ def cells(text: str) -> int:
 
 
 def cut_to(text: str, width: int) -> str:
-    """Its beginning and its end, where it is wider: names that begin alike often end in what tells them apart."""
-    if cells(text) <= width:
+    """Its beginning and its end, where it is wider: names that begin alike often end in what tells them apart.
+
+    Looks at no more letters than may stay, since a name may be as long as its file.
+    """
+    if len(text) <= width and cells(text) <= width:
         return text
-    head, tail = text, text
-    while cells(head) > (width - len(DOTS) + 1) // 2:
-        head = head[:-1]
-    while cells(tail) > (width - len(DOTS)) // 2:
-        tail = tail[1:]
-    return f"{head}{DOTS}{tail}"
+    room = max(0, width - len(DOTS))
+    head, tail = _fitting(text, (room + 1) // 2), _fitting(reversed(text), room // 2)
+    return f"{text[:head]}{DOTS}{text[len(text) - tail :]}"
+
+
+def _fitting(letters: Iterable[str], room: int) -> int:
+    """How many of the first letters take no more cells than there are; each takes at least one."""
+    count = 0
+    for letter in letters:
+        room -= cells(letter)
+        if room < 0:
+            break
+        count += 1
+    return count

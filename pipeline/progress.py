@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 import time
@@ -13,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from pipeline.last_resort import clean, say
 from pipeline.plan import PlannedStep
 from pipeline.report.numbers import seconds as seconds_text
 from pipeline.report.table import plain_terminal
@@ -34,6 +36,16 @@ def pace_text(rate: float, eta: float | None) -> str:
     """12,345 rows/s, 0:20 left."""
     parts = [f"{rate:,.0f} rows/s"] if rate else []
     return ", ".join([*parts, *([f"{duration(eta)} left"] if eta is not None else [])])
+
+
+# what_model_pair04_relgap0.028_rank69: what the dashboard shows of a path of penalties, anew for each iteration
+_PAIR = re.compile(r"(?P<what>[^_]+)_(?P<model>.+)_pair(?P<pair>\d+)(?:_relgap[^_]+_rank\d+)?")
+
+
+def shown_name(name: str) -> str:
+    """The name of a call as people read it: "trace-norm pair 4: scores", the same over the iterations of a pair."""
+    found = _PAIR.fullmatch(name)
+    return f"{found['model']} pair {int(found['pair'])}: {found['what']}" if found else name
 
 
 def step_text(step: PlannedStep, number: int, count: int) -> str:
@@ -77,8 +89,7 @@ class PlainView(View):
     def say(self, text: str) -> None:
         with self._lock:
             self.last = time.monotonic()
-            sys.stderr.write(text + "\n")
-            sys.stderr.flush()
+            say(text)
 
     def waits(self, text: str) -> None:
         self.call, self.counts = text, ""
@@ -93,6 +104,7 @@ class PlainView(View):
         self.say(finished_text(seconds))
 
     def progress(self, name: str, done: int, total: int, rows: int, rows_total: int) -> None:  # noqa: ARG002
+        name = shown_name(name)
         pace = pace_text(*self.pace(name, done, total, rows))
         done, total = self.going(name, done, total)
         self.call, self.counts = name, f": {done}/{total} tasks" + (f", {pace}" if pace else "")
@@ -108,7 +120,7 @@ class BarView(View):
         self.name = ""
 
     def say(self, text: str) -> None:
-        self.bars.console.print(escape(text), highlight=False)
+        self.bars.console.print(escape(clean(text)), highlight=False)
 
     def step(self, step: PlannedStep, number: int, count: int) -> None:
         self.going = Going()
@@ -124,6 +136,7 @@ class BarView(View):
         self.task = None
 
     def progress(self, name: str, done: int, total: int, rows: int, rows_total: int) -> None:  # noqa: ARG002
+        name = shown_name(name)
         rate, eta = self.pace(name, done, total, rows)
         done, total = self.going(name, done, total)
         if self.task is None or name != self.name:

@@ -13,7 +13,8 @@ from html import escape, unescape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pipeline.commands.looking import FoundRun, find_run, summary_of_folder
+from pipeline.commands.looking import FoundRun, RunMissing, find_run, summary_of_folder
+from pipeline.commands.no_run import TAKES
 from pipeline.last_resort import named
 from pipeline.published import METRICS, results_of
 from pipeline.report.summary import RunSummary
@@ -62,7 +63,7 @@ class Run:
     """
 
     def __init__(self, path: str | os.PathLike[str], runs: str | os.PathLike[str] | None = None) -> None:
-        self._given = at(path), None if runs is None else at(runs)
+        self._given = _place("path", path), None if runs is None else _place("runs", runs)
         self.path: Path = self._found().folder.path
 
     def _found(self) -> FoundRun:
@@ -197,6 +198,19 @@ class Run:
         said = "".join(f"<p><small>{escape(printable(text))}</small></p>\n" for text in [*footnotes(run), *notes])
         caption = f"<caption>{escape(printable(run.name))}</caption>"
         return f"<table>\n{caption}\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n{said}"
+
+
+def _place(name: str, given: Any) -> Path:
+    """Where an argument points. Raises RunMissing for what is no path, UrlRefused."""
+    if not isinstance(given, str | os.PathLike) or not isinstance(os.fspath(given), str):
+        raise RunMissing(f"the argument is no path, but {_kind(given)}", f"Run({name}=...)", TAKES)
+    if "\0" in os.fspath(given):
+        raise RunMissing("a path holds no null character", repr(os.fspath(given)), TAKES)
+    return at(given)
+
+
+def _kind(given: Any) -> str:
+    return "None" if given is None else f"of type {type(given).__name__}"
 
 
 def _cell(tag: str, text: str, place: int) -> str:

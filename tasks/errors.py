@@ -16,6 +16,21 @@ WAY_IN = re.compile(r"((?<![\w.+-])[A-Za-z][A-Za-z0-9.+-]*:/{1,2})\S*@")
 QUERY = re.compile(r"((?<![\w.+-])[A-Za-z][A-Za-z0-9.+-]*:/{1,2}[^\s?]*)\?[^\s\])]+")
 
 
+# A line that goes on is indented, so a line break before anything else is of a name, and would begin a line of ours.
+LOOSE_BREAK = re.compile(r"\n(?!  )|\r")
+BREAKS = {"\n": "\\n", "\r": "\\r"}
+
+
+def one_line(text: str) -> str:
+    """Text with its line breaks as \\n and \\r: of a name or a place, which may hold some."""
+    return "".join(BREAKS.get(letter, letter) for letter in text)
+
+
+def without_loose_breaks(text: str) -> str:
+    """Text whose only line breaks are those before lines that are indented; all others are shown as \\n and \\r."""
+    return LOOSE_BREAK.sub(lambda found: BREAKS[found[0]], text)
+
+
 def without_secrets(text: str) -> str:
     """Text as it may be shown: URLs in it without user, password and query, whatever somebody has typed."""
     return QUERY.sub(r"\1", WAY_IN.sub(r"\1", text))
@@ -45,9 +60,9 @@ class LabelgroveError(Exception):
         return type(self).__name__
 
     def __str__(self) -> str:
-        place = f" [{self.where}]" if self.where else ""
+        place = f" [{one_line(self.where)}]" if self.where else ""
         advice = f"\n  what to do: {self.hint}" if self.hint else ""
-        return without_secrets(f"{self.code}: {self.what}{place}{advice}")
+        return without_loose_breaks(without_secrets(f"{self.code}: {self.what}{place}{advice}"))
 
 
 class UsageError(LabelgroveError):

@@ -11,7 +11,8 @@ import re
 import sys
 from pathlib import Path
 
-from pipeline.report.figures import Lines, Point, Scale, scatter
+from pipeline.report.figures import Scale, scatter
+from pipeline.report.labels import Lines, Point
 from pipeline.report.numbers import count
 from pipeline.report.summary import non_dominated
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 
 from pipeline.commands.looking import RunMissing, find_run
 from pipeline.commands.no_run import is_config
 from pipeline.errors import RunLocked
-from pipeline.last_resort import say
+from pipeline.last_resort import put_line, say
 from pipeline.state import LOST, UNDER_WAY, look, phase_of
 from pipeline.stop_request import forget_request, request_stop
 from pipeline.store import RunFolder
@@ -44,7 +43,7 @@ def cancel(run: Path, *, runs: Path | None = None, seconds: float = CANCEL_SECON
             if seen.phase != LOST:  # a worker may still come and take that up: the request stands
                 forget_request(folder)
             ended = _how_ended(folder, waiting) or seen.last_end or seen.phase
-            sys.stdout.write(f"{folder.path}: {ended}\n")
+            put_line(f"{folder.path}: {ended}")
             return ended
         time.sleep(CANCEL_POLL_SECONDS)
     hint = "it stops when its workers have ended what they have in hand; `labelgrove status` tells"

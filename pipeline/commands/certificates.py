@@ -10,11 +10,11 @@ import datetime
 import ipaddress
 import os
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pipeline.last_resort import put_line, say_line
 from pipeline.outputs import OutputExists
 from tasks.errors import ParamError
 from tasks.files import disk_room
@@ -49,8 +49,8 @@ def certificates(folder: Path, hosts: Sequence[str] = (), days: int = DAYS, forc
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for path, content in zip(files, (authority, certificate, key, profile), strict=True):
             write_private(path, content)
-    sys.stderr.write(f"certificates for {days} days: {folder}\n")
-    sys.stdout.write(f"labelgrove run CONFIG --profile {shlex.quote(str(folder / PROFILE))}\n")
+    say_line(f"certificates for {days} days: {folder}")
+    put_line(f"labelgrove run CONFIG --profile {shlex.quote(str(folder / PROFILE))}")
     return folder / PROFILE
 
 

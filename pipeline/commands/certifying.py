@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -12,6 +11,8 @@ import numpy as np
 from pipeline.accuracy import NONE, class_map
 from pipeline.config import OWN_ROWS
 from pipeline.dataset import Dataset
+from pipeline.ingest.feature_order import refuse_other_features
+from pipeline.last_resort import say_line
 from pipeline.outputs import text_table
 from pipeline.published import made_from
 from pipeline.stage import encode_step
@@ -144,6 +145,7 @@ class BlockRisk:
         if dataset.n_features != (self.encoders[0].n_features if self.encoders else self.n_features):
             what = f"{dataset.n_features} columns are not those that the model learnt from"
             raise ColumnMismatch(what, dataset.path, "give the dataset that the model was trained on")
+        refuse_other_features(dataset, saved.feature_names)
         self.mapped = class_map(dataset.classes, saved.classes)
         self.targets = SplitTargets(dataset.path)
         last = dataset.split_counts["train"]
@@ -155,7 +157,7 @@ class BlockRisk:
         if not self.n_rows:
             raise UsageError("the dataset has no training rows of the model's classes", dataset.path)
         if saved.header.get("provenance", {}).get("dataset") != dataset.digest:
-            sys.stderr.write(f"warning: the model learnt from other data than {dataset.path}\n")
+            say_line(f"warning: the model learnt from other data than {dataset.path}")
 
     def _encoders(self) -> tuple[Encoder, ...]:
         """What turns raw rows into those that the model learnt from."""

@@ -11,7 +11,7 @@ from pipeline.dataset import SPLITS, Dataset
 from pipeline.fields import fit
 from pipeline.foreign import foreign_note, foreign_to_dataset, foreign_to_model
 from pipeline.ingest import ingest as ingest_files
-from pipeline.last_resort import say
+from pipeline.last_resort import put, put_line, say, say_line
 from pipeline.owned import refuse_owned
 from pipeline.progress import pace_text
 from pipeline.run_check import run_problems
@@ -46,22 +46,18 @@ def ingest(
             options[name] = share
     rate = _Rate()
     limit = None if max_memory is None else parse_bytes(max_memory, "--max-bytes")
-    options |= {"progress": rate, "copying": rate.copying, "say": _say}
+    options |= {"progress": rate, "copying": rate.copying, "say": say_line}
     made = ingest_files(source, dataset, fmt=format, n_features=features, max_bytes=limit, **options)
     rate.end()
     for note in made.notes:
-        sys.stderr.write(f"{fit(f'{note.level}: {note.code}: {note.text}')}\n")
+        say(fit(f"{note.level}: {note.code}: {note.text}"))
     counts = ", ".join(f"{made.split_counts[name]:,} {name}" for name in SPLITS)
     what = f"images ({counts})" if made.body == "images" else f"rows ({counts}), {made.n_features:,} features"
-    sys.stderr.write(
+    say_line(
         f"{made.path}: {made.n_rows:,} {what}, {made.n_classes:,} classes, "
-        f"{made.body} {made.dtype} in blocks of {made.block_rows:,} rows, digest {made.digest}\n"
+        f"{made.body} {made.dtype} in blocks of {made.block_rows:,} rows, digest {made.digest}"
     )
     return made
-
-
-def _say(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
 
 
 def _refuse_idle_share(name: str, options: dict[str, Any]) -> None:
@@ -104,12 +100,12 @@ def verify(path: Path) -> None:
     """
     problems = list(_problems(path))
     for problem in problems:
-        sys.stdout.write(f"{problem}\n")
+        put(str(problem))
     if note := foreign_note(_foreign(path, damaged=bool(problems))):
         say(f"note: {path}: {note}")
     if problems:
         raise problems[0]
-    sys.stdout.write(f"{path}: every digest holds\n")
+    put_line(f"{path}: every digest holds")
 
 
 def _problems(path: Path) -> Any:

@@ -18,6 +18,7 @@ from pipeline.connection.profile import is_far
 from pipeline.dataset import SPLITS, Dataset
 from pipeline.ingest.errors import LabelsMissing
 from pipeline.ingest.remote import shown
+from pipeline.last_resort import say_line
 from pipeline.outputs import ACCURACY, place_of_file, text_table, write_numbers
 from pipeline.report.numbers import count, percent, plain, times
 from pipeline.report.relaxed_members import LINEAR
@@ -102,7 +103,7 @@ def evaluate(
     facts = facts_of(found, asked, worst)
     if output is not None:
         write_numbers(output, ACCURACY, facts)
-        sys.stderr.write(f"{output}: the same as JSON\n")
+        say_line(f"{output}: the same as JSON")
     text = json.dumps(facts, indent=1, ensure_ascii=False) + "\n" if as_json else text_of(facts)
     sys.stdout.write(text)
     return facts

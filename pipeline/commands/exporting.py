@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from pipeline.byte_sizes import human_bytes
 from pipeline.commands.model_folders import refuse_other_folder
 from pipeline.commands.ranking_rows import check_beam
 from pipeline.export.npz import stored_bytes, write_npz
+from pipeline.last_resort import say_line
 from pipeline.outputs import place_of_file
 from tasks.errors import UsageError
 from tasks.models.folder import SavedModel, load_model
@@ -42,24 +43,27 @@ def export(
     if beam is not None:
         check_beam(beam, saved, model)
     if to == NPZ:
-        sys.stderr.write(f"{output.name} will take {human_bytes(stored_bytes(saved))}\n")
-        write_npz(saved, output)
+        write_npz(saved, output, _teller(output))
     else:
         _write_onnx(saved, output, top, beam)
-    sys.stderr.write(f"{output}: {human_bytes(output.stat().st_size)}, digest {saved.digest}\n")
+    say_line(f"{output}: {human_bytes(output.stat().st_size)}, digest {saved.digest}")
 
 
 def _write_onnx(saved: SavedModel, output: Path, top: int | None, beam: int | None) -> None:
-    """The size is said before anything is written, and why it is large."""
+    """The size is said before anything is written, and, before the graph is made, why it will be large."""
     from pipeline.export.onnx_file import check_exportable, constant_bytes, write_onnx
 
     check_exportable(saved, beam)
     size, stored = constant_bytes(saved), stored_bytes(saved)
-    sys.stderr.write(f"{output.name} will take about {human_bytes(size)}\n")
     if size > MUCH_LARGER * stored:
         why = f"ONNX holds weights that are 0 like all others: {size / stored:.0f} times the {human_bytes(stored)}"
-        sys.stderr.write(f"warning: {why} of the model; --to npz takes no more than the model\n")
-    write_onnx(saved, output, min(TOP if top is None else top, saved.model.n_classes), beam)
+        say_line(f"warning: {why} of the model; --to npz takes no more than the model")
+    write_onnx(saved, output, min(TOP if top is None else top, saved.model.n_classes), beam, _teller(output))
+
+
+def _teller(output: Path) -> Callable[[int], None]:
+    """What says how much a file will take."""
+    return lambda size: say_line(f"{output.name} will take {human_bytes(size)}")
 
 
 def _check(to: str, top: int | None, beam: int | None) -> None:

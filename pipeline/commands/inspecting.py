@@ -21,6 +21,7 @@ from pipeline.commands.model_folders import refuse_other_folder
 from pipeline.dataset import SPLITS, Dataset
 from pipeline.dataset_facts import dataset_facts
 from pipeline.fields import fields_text
+from pipeline.ingest.feature_order import refuse_other_features
 from pipeline.outputs import text_table
 from pipeline.report.numbers import percent
 from pipeline.report.path_tables import path_table
@@ -30,8 +31,10 @@ from tasks.errors import UsageError
 from tasks.hashing.explain import explain_hash, explain_rows
 from tasks.io import read_labels, read_rows, read_split
 from tasks.models.base import Model
+from tasks.models.card import features_text
 from tasks.models.encoder import encode_all
 from tasks.models.errors import ColumnMismatch
+from tasks.models.feature_names import FEATURES
 from tasks.models.folder import SavedModel, load_model
 from tasks.models.hashed import HashedModel
 from tasks.rows import Rows
@@ -43,6 +46,7 @@ from tasks.trees.tree import GIVEN, LabelTree
 SAMPLE_ROWS, SAMPLE_BLOCKS = 1000, 16  # of the test rows, evenly spaced
 TEST = SPLITS.index("test")
 SVM = "support_vector_machines"
+MANY, MANY_KEYS = 8, 64  # entries of a list, keys of a mapping, that text shows: a learner has some 30 settings
 
 
 class NotHashed(UsageError):
@@ -150,6 +154,7 @@ def test_rows(saved: SavedModel, data: Path) -> Iterator[tuple[Rows, Array]]:
     if dataset.n_features != saved.n_features:
         what = f"{dataset.n_features} columns where {saved.n_features} are expected"
         raise ColumnMismatch(what, str(data), "give rows with the columns of the training rows, in the same order")
+    refuse_other_features(dataset, saved.feature_names)
     mapped = class_map(dataset.classes, saved.classes)
     first = dataset.n_rows - dataset.split_counts["test"]
     blocks = [block for block in dataset.blocks() if block.stop > first]
@@ -174,6 +179,25 @@ def _spaced(count: int, most: int) -> Array:
 # ---- as text -----------------------------------------------------------------------------------------------------
 
 
+def _origin_text(key: str, value: Any) -> str:
+    return features_text(value) if key == FEATURES else json.dumps(shortened(value), ensure_ascii=False)
+
+
+def shortened(value: Any) -> Any:
+    """Plain values without long lists and mappings: of these how many there are, the first and the last."""
+    if isinstance(value, dict):
+        found = {key: shortened(one) for key, one in value.items()}
+        return found if len(found) <= MANY_KEYS else _ends(list(found), "keys")
+    if isinstance(value, list):
+        return [shortened(one) for one in value] if len(value) <= MANY else _ends(value, "entries")
+    return value
+
+
+def _ends(values: list[Any], what: str) -> str:
+    ends = (value if isinstance(value, str) else json.dumps(shortened(value)) for value in (values[0], values[-1]))
+    return f"{len(values):,} {what}: {' .. '.join(ends)}"
+
+
 def text_of(found: dict[str, Any]) -> str:
     """A short table, and what the hash costs below it."""
     names = [f"{part['kind']} ({_sizes(part)})" for part in found["encoders"]]
@@ -189,7 +213,7 @@ def text_of(found: dict[str, Any]) -> str:
         *(svm_lines(found[SVM]) if SVM in found else []),
         ("scores", scores_text(found)),
         ("digest", found["digest"]),
-        *((f"  {key}", json.dumps(value, ensure_ascii=False)) for key, value in found["provenance"].items()),
+        *((f"  {key}", _origin_text(key, value)) for key, value in found["provenance"].items()),
     ]
     text = fields_text(lines)
     text += hash_text(found["hash"]) if "hash" in found else ""

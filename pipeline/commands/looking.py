@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from pipeline.commands.no_run import is_config, what_it_is
 from pipeline.config import Name, read_toml
 from pipeline.config_errors import ConfigError
-from pipeline.last_resort import say
+from pipeline.last_resort import say, say_line
 from pipeline.published import METRICS, results_of
 from pipeline.report.advice import advice_from
 from pipeline.report.numbers import seconds, short
@@ -196,7 +196,7 @@ def report(run: Path, *, runs: Path | None = None) -> None:
     """Print a run's table and where its page is; says when the results are not those of the config."""
     found = find_run(run, runs)
     print_table(summary_of_folder(found.folder))
-    sys.stderr.write(f"report: {found.folder / 'report.html'}\n")
+    say_line(f"report: {found.folder / 'report.html'}")
     results = results_of(found.folder, found.manifest)
     for note in (found.changed, results.text(), results.stale_text()):
         if note:

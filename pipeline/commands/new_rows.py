@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,15 @@ from pipeline.ingest import open_source
 from pipeline.ingest.candidates import UNREAD
 from pipeline.ingest.class_table import Classes
 from pipeline.ingest.errors import SvmlightLine
+from pipeline.ingest.feature_order import ORDERED
 from pipeline.ingest.images import ImageSource
 from pipeline.ingest.remote import remote
 from pipeline.ingest.scan import Scan, notes_of, refuse_damaged, refuse_non_finite, scan
 from pipeline.ingest.source import Source
+from pipeline.last_resort import say_line
 from tasks.errors import InputError
 from tasks.io import FEATURES, ROW_ID
+from tasks.models.feature_names import FeatureNames
 from tasks.places import at
 from tasks.rows.base import Array
 from tasks.urls import is_url, names_a_store
@@ -32,7 +34,7 @@ OPTIONS = {
     "raw_dtype": "--raw-dtype",
     "index_base": "--index-base",
 }
-TOLD = ("SvmlightIndexBase", UNREAD)  # what is said of rows of files beside warnings
+TOLD = ("SvmlightIndexBase", UNREAD, ORDERED)  # what is said of rows of files beside warnings
 
 
 def options_of(reading: Mapping[str, Any]) -> dict[str, Any]:
@@ -67,17 +69,20 @@ def open_rows(
     classes: Classes,
     reading: Mapping[str, Any],
     dtype: str = "float32",
+    features: FeatureNames | None = None,
 ) -> tuple[Source, Array | None]:
     """Rows of files, and their classes (n_rows,) int32 or None.
 
     data     files or a URL; spool: a folder for what has to be fetched or unpacked
     labels   a file of labels, when there is one; reading: those of OPTIONS, as for `ingest`
     dtype    of the values as they will be used
+    features names of the features that are wanted, where they have some
     raises   the errors of reading rows and labels, InputError when there are none, NonFiniteFeature
     """
     with remote(spool / "remote") as fetch:
         data, labels = fetch.local(data), fetch.local(labels, column=True)
-        source = _open(data, spool, n_features, labels is None, reading)
+        how = {**reading, "n_features": n_features, "features": features}
+        source = _open(data, spool, labels is None, how)
         if not source.n_rows:
             raise InputError("there are no rows", data, "give files with at least one row")
         _tell(note for note in source.notes if note.level == "warning" or note.code in TOLD)
@@ -90,7 +95,8 @@ def open_rows(
 
 def _tell(notes: Iterable[Note]) -> None:
     """Each note once: several files may give rise to the same."""
-    sys.stderr.writelines(f"{note.level}: {note.code}: {note.text}\n" for note in dict.fromkeys(notes))
+    for note in dict.fromkeys(notes):
+        say_line(f"{note.level}: {note.code}: {note.text}")
 
 
 def _readable(source: Source, known: Array | None, found: Scan) -> tuple[Source, Array | None]:
@@ -104,11 +110,11 @@ def _readable(source: Source, known: Array | None, found: Scan) -> tuple[Source,
     return left, None if known is None else known[left.numbers]
 
 
-def _open(data: str, spool: Path, n_features: int, labelled: bool, reading: Mapping[str, Any]) -> Source:
+def _open(data: str, spool: Path, labelled: bool, how: Mapping[str, Any]) -> Source:
     """svmlight lines may begin with anything where a label would stand, or with the first column at once."""
     try:
-        return open_source(data, spool, n_features=n_features, labelled=labelled, **reading)
+        return open_source(data, spool, labelled=labelled, **how)
     except SvmlightLine:
         if not labelled:
             raise
-        return open_source(data, spool, n_features=n_features, labelled=False, **reading)
+        return open_source(data, spool, labelled=False, **how)

@@ -13,6 +13,7 @@ from pipeline.commands.ranking_rows import Asked, Predicted, checked_model, rank
 from pipeline.connection.profile import is_far
 from pipeline.ingest.place import scratch_beside
 from pipeline.ingest.remote import shown
+from pipeline.last_resort import say_line
 from pipeline.outputs import ACCURACY, PARQUET, TABLES, metrics_path, output_place, put_in_place, write_numbers
 from pipeline.predictions_csv import write_csv
 from tasks.models.folder import SavedModel
@@ -59,7 +60,7 @@ def predict(
     with scratch_beside(output, asked.of_dataset and is_far(scheduler)) as scratch:
         done = ranked(asked, saved, scratch)
         put_in_place(_joined(done, asked, saved, output, scratch), output)
-    sys.stderr.write(f"{output}: {done.rows:,} rows, {human_bytes(output.stat().st_size)}\n")
+    say_line(f"{output}: {done.rows:,} rows, {human_bytes(output.stat().st_size)}")
     facts = {"model": saved.digest, "model_folder": saved.folder, "data": shown(data), **asked.searched()}
     _tell(done.accuracy, output, facts)
     return done.rows
@@ -81,4 +82,4 @@ def _tell(accuracy: Accuracy, output: Path, facts: Mapping[str, Any]) -> None:
     sys.stdout.write(accuracy.table())
     path = metrics_path(output)
     write_numbers(path, ACCURACY, {**facts, "metrics": accuracy.metrics()})
-    sys.stderr.write(f"{path}: the same and more, as JSON\n")
+    say_line(f"{path}: the same and more, as JSON")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,8 +25,10 @@ from pipeline.commands.model_folders import refuse_other_folder
 from pipeline.commands.new_rows import OPTIONS, is_dataset, open_rows, options_of
 from pipeline.dataset import SPLITS, Dataset
 from pipeline.ingest.errors import LabelsMissing, check_columns
+from pipeline.ingest.feature_order import refuse_other_features
 from pipeline.ingest.images import ImageSource
 from pipeline.ingest.remote import remote, shown
+from pipeline.last_resort import say_line
 from pipeline.plan import MemoryPlan
 from pipeline.stages.retrieve import split_blocks
 from pipeline.store import RunFolder
@@ -201,6 +202,7 @@ def _rank_dataset(asked: Asked, saved: SavedModel, scratch: Path, top: int) -> P
     if split is not None and split not in SPLITS:
         raise UsageError(f"--split {split!r}: expected one of {', '.join(SPLITS)}", "--split")
     check_columns(dataset.n_features, saved.n_features, data)
+    refuse_other_features(dataset, saved.feature_names)
     mapped = class_map(dataset.classes, saved.classes)
     _warn_of_classes(mapped, data)
     tree = tree_of_dataset(dataset, saved, mapped) if asked.taxonomy is None else tree_of_file(asked.taxonomy, saved)
@@ -223,7 +225,7 @@ def _rank_dataset(asked: Asked, saved: SavedModel, scratch: Path, top: int) -> P
     accuracy.add_blocks(dataset, blocks, parts, split)
     if saved.header.get("provenance", {}).get("dataset") == dataset.digest and split in (None, "train"):
         counts = "its line `test`" if split is None else "its test rows"
-        sys.stderr.write(f"the model learnt from the training rows of {data}: what counts is {counts}\n")
+        say_line(f"the model learnt from the training rows of {data}: what counts is {counts}")
     return Predicted(parts, report.rows, accuracy)
 
 
@@ -231,7 +233,7 @@ def _warn_of_classes(mapped: np.ndarray[Any, Any] | None, data: str) -> None:
     missing = 0 if mapped is None else int(np.count_nonzero(mapped == NONE))
     if mapped is not None and missing:
         text = f"{missing:,} of {len(mapped):,} classes of {data} are none of the model's"
-        sys.stderr.write(f"warning: {text}: their rows count as unlabelled\n")
+        say_line(f"warning: {text}: their rows count as unlabelled")
 
 
 def _rank_files(asked: Asked, saved: SavedModel, scratch: Path, top: int) -> Predicted:
@@ -239,7 +241,8 @@ def _rank_files(asked: Asked, saved: SavedModel, scratch: Path, top: int) -> Pre
     with remote(scratch / "taxonomy") as fetch:
         accuracy = Accuracy(saved, tree_of_file(fetch.local(taxonomy), saved))
     width, classes = saved.n_features, classes_of_model(saved)
-    source, known = open_rows(data, scratch / "spool", width, asked.labels, classes, asked.reading)
+    spool, names = scratch / "spool", saved.feature_names
+    source, known = open_rows(data, spool, width, asked.labels, classes, asked.reading, features=names)
     if asked.labelled and known is None:
         raise LabelsMissing("nothing tells the classes of these rows", shown(data), GIVE_LABELS)
     if taxonomy is not None and known is None:
@@ -263,9 +266,9 @@ def _rank_files(asked: Asked, saved: SavedModel, scratch: Path, top: int) -> Pre
             accuracy.add(ALL_ROWS, read_part(parts[-1]))
     if blank:
         more = ", ..." if len(blank) > NAMED_FILES else ""
-        sys.stderr.write(
+        say_line(
             f"warning: ImageWithoutDescriptors: {len(blank):,} images have no patch with contrast, so there is nothing "
-            f"to tell them apart by: {', '.join(blank[:NAMED_FILES])}{more}\n"
+            f"to tell them apart by: {', '.join(blank[:NAMED_FILES])}{more}"
         )
     return Predicted(parts, source.n_rows, accuracy)
 

@@ -14,7 +14,9 @@ from pipeline.commands.running import DatasetMissing, load, plan, run
 from pipeline.config import LoadedConfig, load_config
 from pipeline.connection.profile import Profile
 from pipeline.dataset import Dataset
+from pipeline.fields import fit
 from pipeline.histograms import readers_of, refuse_negative
+from pipeline.last_resort import put_line, say_line
 from pipeline.plan import make_plan, memory_plan
 from pipeline.published import METRICS
 from pipeline.reproduce.catalogue import catalogue, details_text, figure_of, list_text
@@ -112,9 +114,9 @@ def _folder_for(folder: Path) -> Iterator[None]:
 
 def _without_data(figure: PaperFigure, folder: Path, data: Path | None, dry_run: bool) -> None:
     if data is not None:
-        sys.stderr.write(f"note: {figure.name} is the paper's own example, --data is not used\n")
+        say_line(f"note: {figure.name} is the paper's own example, --data is not used")
     if dry_run:
-        sys.stdout.write(f"{figure.name}: nothing is run; a page and a CSV would be written to {folder}\n")
+        put_line(f"{figure.name}: nothing is run; a page and a CSV would be written to {folder}")
         return
     _finish(figure, Found(), folder, f"labelgrove reproduce {figure.name}", "")
 
@@ -140,13 +142,15 @@ def _choice(part: PartConfig) -> Choice:
 
 def _plan(parts: Sequence[PartConfig], profile: Profile, overrides: Sequence[str], force: bool) -> None:
     for place, part in enumerate(parts):
-        sys.stdout.write("\n" * bool(place) + f"config      {part.path}\n")
+        if place:
+            put_line("")
+        put_line(f"config      {part.path}")
         plan(part.path, profile, overrides=overrides, force=force, choice=_choice(part))
 
 
 def _run(part: PartConfig, profile: Profile, overrides: Sequence[str], force: bool) -> RunFound:
     """Run a part, or continue it; what it has come to."""
-    sys.stderr.write(f"{part.path}\n")
+    say_line(str(part.path))
     result = run(part.path, profile, overrides=overrides, force=force, choice=_choice(part))
     metrics: dict[str, Any] = read_json(result.folder / METRICS, AGAIN)
     return RunFound(load(part.path, overrides).run, metrics, Path(str(result.folder.path)))
@@ -156,10 +160,11 @@ def _finish(figure: PaperFigure, found: Found, folder: Path, command: str, datas
     """Judge, write the page, and say what became of the claims."""
     made = MadeFigure(figure, found, figure.show(found), judge_all(figure, found), command, dataset, environment())
     page, table = write_page(folder, made)
-    lines = [f"{figure.name}: {figure.shows}"]
+    lines = [fit(f"{figure.name}: {figure.shows}")]
     for claim, verdict in made.verdicts:
-        lines += [f"  {verdict.state}: {claim.text}", f"    {verdict.here}"]
+        lines += [fit(f"  {verdict.state}: {claim.text}", 4), fit(f"    {verdict.here}", 6)]
     if made.verdicts:
-        lines.append(f"of {len(made.verdicts)} claims {made.counted}")
+        lines.append(made.counted)
     sys.stdout.write("\n".join(lines) + "\n")
-    sys.stderr.write(f"page: {page}\ncsv: {table}\n")
+    say_line(f"page: {page}")
+    say_line(f"csv: {table}")

@@ -19,6 +19,7 @@ from pipeline.connection.profile import is_far
 from pipeline.dataset import COLUMNS, SPLITS
 from pipeline.ingest.place import scratch_beside
 from pipeline.ingest.remote import shown
+from pipeline.last_resort import say_line
 from pipeline.outputs import RETRIEVAL, metrics_path, output_place, put_in_place, text_table, write_numbers
 from pipeline.plan import MemoryPlan
 from pipeline.report.numbers import percent
@@ -91,7 +92,7 @@ def retrieve(
     found = find_run(run, runs)
     codes = RunCodes.of(found, run, rows)
     if found.changed:
-        sys.stderr.write(f"note: {found.changed}\n")
+        say_line(f"note: {found.changed}")
     with scratch_beside(output, queries is None and is_far(scheduler)) as scratch:
         if queries is None:
             wanted = _of_dataset(codes, split or "test")
@@ -103,7 +104,7 @@ def retrieve(
         metadata = {"codes": codes.digest, "dataset": codes.dataset.digest}
         join_neighbours([scratch / part_name(block.index) for block in wanted.blocks], joined, metadata, report.digests)
         put_in_place(joined, output)
-    sys.stderr.write(f"{output}: {report.queries:,} queries, {human_bytes(output.stat().st_size)}\n")
+    say_line(f"{output}: {report.queries:,} queries, {human_bytes(output.stat().st_size)}")
     about = {
         "run": str(found.folder.path),
         "rows": rows,
@@ -141,7 +142,7 @@ def _of_files(codes: RunCodes, data: str, labels: str | None, reading: Mapping[s
     dataset, encoders = codes.dataset, codes.encoders()
     classes = known_classes(dataset.classes, f"the dataset {dataset.path}")
     spool, width, dtype = scratch / "spool", dataset.n_features, dataset.dtype
-    source, known = open_rows(data, spool, width, labels, classes, reading, dtype)
+    source, known = open_rows(data, spool, width, labels, classes, reading, dtype, dataset.feature_names)
     marks = np.full(source.n_rows, NONE, np.int32) if known is None else known
     place, block_rows = str(scratch / "queries"), min(dataset.block_rows, source.n_rows)
     create_group(place, {})
@@ -191,4 +192,4 @@ def _tell(report: RetrievalReport, name: str, output: Path, about: Mapping[str, 
     path = metrics_path(output)
     content = {**about, "metrics": {name: results}, "curve": report.sums.curve().as_json()}
     write_numbers(path, RETRIEVAL, content)
-    sys.stderr.write(f"{path}: the same and the whole curve, as JSON\n")
+    say_line(f"{path}: the same and the whole curve, as JSON")

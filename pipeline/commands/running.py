@@ -16,6 +16,7 @@ from pipeline.connection.profile import Profile, load_profile
 from pipeline.dataset import Dataset
 from pipeline.fields import fit
 from pipeline.histograms import readers_of, refuse_negative
+from pipeline.last_resort import put, put_line, say, say_line
 from pipeline.lock import locked
 from pipeline.notes import learner_notes, needed_note, note_line
 from pipeline.plan import IDLE_WORKER_BYTES, MemoryPlan, Plan, facts_of, make_plan, memory_plan
@@ -31,7 +32,7 @@ from pipeline.stop_request import Stop
 from pipeline.store import MANIFEST
 from pipeline.systems import stages_of
 from pipeline.watching.performance import KEPT, MOST_BYTES, mark_again, reports
-from tasks.errors import LabelgroveError, ResourceError, UsageError
+from tasks.errors import LabelgroveError, ResourceError, UsageError, one_line
 from tasks.places import is_remote
 
 
@@ -74,7 +75,7 @@ def config_of(config: Path, data: Path | None) -> Path:
         return config
     check_dataset_is_there(data)
     path = write_preset(str(config), data, Path())
-    sys.stderr.write(f"{path}: {PRESETS[str(config)]}\n")
+    say_line(f"{path}: {PRESETS[str(config)]}")
     return path
 
 
@@ -133,16 +134,16 @@ def run_loaded(
     _say_how_long(result)
     if loaded.run.train or loaded.run.retrieve or loaded.run.encode:
         print_table(summary_of_folder(result.folder))
-    sys.stderr.write(f"run folder: {result.folder.path}\n")
+    say_line(f"run folder: {result.folder.path}")
     if (result.folder / "report.html").is_file():
-        sys.stderr.write(f"report: {result.folder / 'report.html'}\n")
+        say_line(f"report: {result.folder / 'report.html'}")
     _warn_of_peaks(result)
     return result
 
 
 def _say_how_long(result: RunResult) -> None:
     ran, steps = len(result.plan.to_run), len(result.plan.steps)
-    sys.stderr.write(f"total: {ran} of {steps} steps run, {steps - ran} reused, in {seconds(result.seconds)}\n")
+    say_line(f"total: {ran} of {steps} steps run, {steps - ran} reused, in {seconds(result.seconds)}")
 
 
 def _warn_of_peaks(result: RunResult) -> None:
@@ -150,7 +151,7 @@ def _warn_of_peaks(result: RunResult) -> None:
     peak = max((done.measured.get("peak_bytes") or 0 for name, done in result.done.items() if name in ran), default=0)
     if peak > result.memory.peak:
         planned = human_bytes(result.memory.peak)
-        sys.stderr.write(f"warning: a worker held {human_bytes(peak)}, the plan said at most {planned}\n")
+        say_line(f"warning: a worker held {human_bytes(peak)}, the plan said at most {planned}")
 
 
 def plan(
@@ -168,11 +169,15 @@ def plan(
     memory = memory_plan(made, profile)
     found = refusals(made, memory)
     foreign = not (profile.is_serial or profile.local_workers)
-    text = json.dumps(plan_json(made, memory, found), indent=1) + "\n" if as_json else plan_text(made, memory, foreign)
-    sys.stdout.write(text)
+    if as_json:
+        sys.stdout.write(json.dumps(plan_json(made, memory, found), indent=1) + "\n")
+    else:
+        for line in plan_text(made, memory, foreign).removesuffix("\n").split("\n"):
+            put_line(line)
     sys.stdout.flush()
     if force and found:
-        sys.stderr.write("".join(f"forced: {refusal}\n" for refusal in found))
+        for refusal in found:
+            say(f"forced: {refusal}")
     elif found:
         raise found[0]
     return made
@@ -215,7 +220,7 @@ def finding_json(error: LabelgroveError) -> dict[str, str]:
 def plan_text(made: Plan, memory: MemoryPlan, foreign: bool) -> str:
     """The plan for people; foreign: workers are not ours, and only `run` will know their memory."""
     wide = max((len(step.name) for step in made.steps), default=0)
-    lines = [f"run folder  {made.folder.path}", f"dataset     {made.dataset.path}", ""]
+    lines = [one_line(f"run folder  {made.folder.path}"), one_line(f"dataset     {made.dataset.path}"), ""]
     for step in made.steps:
         action = "run  " if step.runs else "reuse"
         tasks, each = step.estimate.tasks, human_bytes(step.estimate.task_bytes)
@@ -277,7 +282,7 @@ def check(
         sys.stdout.write(json.dumps({"errors": listed, "notes": notes}, indent=1) + "\n")
     else:
         for text in [*unique, *map(fit, notes)]:
-            sys.stdout.write(text + "\n")
+            put(text)
         found = f"{len(unique):,} finding{'s' * (len(unique) > 1)}: `run` would refuse this\n"
         sys.stdout.write(found if unique else "nothing stands in the way of a run\n")
     if unique:
@@ -313,7 +318,7 @@ def _check_dataset(place: Path, errors: list[LabelgroveError], notes: list[str])
     """The dataset when it can be opened; everything that is wrong with it is added to the errors."""
     dataset: Dataset | None = _try(errors, lambda: _open_dataset(place))
     if dataset is not None:
-        notes += [note_line(note) for note in dataset.notes]
+        notes += [note_line(note) for note in dataset.notes if note.level != "info"]  # of which ingest has told
         _try(errors, lambda: errors.extend(dataset.problems()))
     return dataset
 
@@ -351,14 +356,14 @@ def clean(config: Path, *, runs: Path | None = None, overrides: Sequence[str] = 
     made = make_plan(load(config, overrides), runs)
     stale = [*made.folder.stale_steps(made.wanted()), *_published_stale(made), *reports(made.folder)[:-1]]
     for path in stale:
-        sys.stdout.write(f"{path}\n")
+        put_line(str(path))
     if really and stale:
         with locked(made.folder.path):
             for path in stale:
                 made.folder.discard_path(path)
             mark_again(made.folder)
     what = "removed" if really else "not needed; --yes removes them"
-    sys.stderr.write(f"{len(stale)} step(s), published model(s) and performance report(s) {what}\n")
+    say_line(f"{len(stale)} step(s), published model(s) and performance report(s) {what}")
     return stale
 
 

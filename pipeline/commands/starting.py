@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import shutil
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from pipeline.commands.running import profile_of, run
 from pipeline.dataset import Dataset
 from pipeline.demo import DemoData, make_demo_data
 from pipeline.ingest.npy_file import write_array
+from pipeline.last_resort import say
 from pipeline.preset import text_of
 from tasks.digest import digest_text
 from tasks.errors import ArtefactError, UsageError
@@ -132,8 +132,3 @@ def write_tiny(folder: Path, n_groups: int = 5, per_group: int = 6, n_rows: int 
     edges = [f"root\tgroup{group}\n" for group in range(n_groups)]
     edges += [f"{name.split('-')[0]}\t{name}\n" for name in names]
     (folder / "taxonomy.tsv").write_text("".join(edges))
-
-
-def say(text: str) -> None:
-    sys.stderr.write(text + "\n")
-    sys.stderr.flush()

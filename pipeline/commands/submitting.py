@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +11,7 @@ from pipeline.choice import EVERYTHING, Choice
 from pipeline.commands.running import load
 from pipeline.config import LoadedConfig, TaxonomyLearner
 from pipeline.connection.profile import Profile
-from pipeline.last_resort import say
+from pipeline.last_resort import put_line, say, say_line
 from pipeline.lock import holder_first, refuse_held
 from pipeline.plan import run_folder_of
 from pipeline.run_path import run_path
@@ -84,7 +83,8 @@ def _say_handed(folder: RunFolder, state: str, host: str) -> None:
         "waiting": "submitted: no worker has taken it yet, `labelgrove status` tells when one has",
     }
     say(told[state])
-    sys.stdout.write(f"{folder.path}\n")
+    put_line(str(folder.path))
     if state != "finished":
         place = shlex.quote(str(folder.path))
-        say(f"follow it:  labelgrove logs {place} --follow\nstop it:    labelgrove cancel {place}")
+        say_line(f"follow it:  labelgrove logs {place} --follow")
+        say_line(f"stop it:    labelgrove cancel {place}")

@@ -121,13 +121,14 @@ def merged(runs: Sequence[ComparedRun]) -> RunSummary:
         if (kept := run.summary.details.get(name))
     }
     return RunSummary(
-        name=" and ".join(run.name for run in runs) if len(runs) < 4 else f"{len(runs)} runs",
+        name=listed([run.name for run in runs]) if len(runs) < 4 else f"{len(runs)} runs",
         models={shown: run.summary.models[name] for run, name, shown in found},
         n_classes=max(run.summary.n_classes for run in runs),
         kinds={shown: run.kind(name) for run, name, shown in found},
         details=details,
         findings=[f"{run.name}: {text}" for run in runs for text in run.summary.findings],
         left_out=[f"{run.name}/{name}" for run in runs for name in run.summary.left_out],
+        measured_in={shown: run.name for run, _, shown in found},
     )
 
 
@@ -257,6 +258,11 @@ def classes_of(tested: Sequence[TestedRows], table: ClassTable | None) -> list[C
         for c in np.flatnonzero(rows).tolist()
     ]
     return sorted(lines, key=lambda line: (-line.spread, -line.rows))
+
+
+def listed(names: Sequence[str]) -> str:
+    """a; a and b; a, b and c"""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def named(line: ClassLine) -> str:

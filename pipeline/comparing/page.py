@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from pipeline.comparing.comparison import Comparison, named
+from pipeline.comparing.comparison import Comparison, listed, named
 from pipeline.report.advice import Advice, Choice, accuracy_text
 from pipeline.report.csvs import csv_text
 from pipeline.report.first import test_rows_of
@@ -16,7 +16,7 @@ from pipeline.report.metrics import known
 from pipeline.report.numbers import MISSING, in_percent, percent, short
 from pipeline.report.page import write_report
 from pipeline.report.summary import RunSummary, SmallTable
-from pipeline.report.table import cells, shown_columns
+from pipeline.report.table import named_cells
 from tasks.places import at, remove_at, write_whole
 
 CLASSES = "Where they differ most"
@@ -25,6 +25,9 @@ NO_ACCURACY = "Not tested: there is no accuracy to compare."
 MOST_CLASSES = 20  # of those on which the models differ most
 MANY = 4  # runs from which on a title counts them
 MOST_DIFFERENCES = 200  # lines of what differs that are shown; the CSV has all
+
+
+DIFFERENCES = "differences"  # the CSV that is written first
 
 
 def figures_of(page: Path) -> Path:
@@ -39,7 +42,7 @@ def write_page(page: Path, found: Comparison, typed: Sequence[str]) -> None:
     remove_at(at(page))
     runs = [run.name for run in found.runs]
     texts = {
-        "differences": csv_text(["what", *runs], found.differences),
+        DIFFERENCES: csv_text(["what", *runs], found.differences),
         "row-by-row": csv_text(PAIR_FIELDS, [[one.as_json()[key] for key in PAIR_FIELDS] for one in found.pairs]),
         "classes-compared": csv_text(
             ["id", "name", "rows", *found.best],
@@ -94,13 +97,12 @@ def _choice(of: str, summary: RunSummary) -> Choice:
 
 def title(found: Comparison) -> str:
     names = [run.name for run in found.runs]
-    return " and ".join(names) if len(names) < MANY else f"{len(names)} runs"
+    return listed(names) if len(names) < MANY else f"{len(names)} runs"
 
 
 def model_table(run: RunSummary, why: str = "") -> SmallTable:
     """The models of runs that do not compare with those of the main table. why: where it is not that rows differ."""
-    (_, *heading), *lines = cells(run, shown_columns(run))
-    rows = [(f"{mark} {name}".strip(), *rest) for mark, name, *rest in lines]
+    heading, *rows = named_cells(run)
     return SmallTable(f"Models of {run.name}", heading, rows, why or OTHER_ROWS)
 
 

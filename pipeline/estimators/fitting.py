@@ -23,6 +23,7 @@ from pipeline.estimators.labels import Labelled
 from pipeline.estimators.rows import described, is_far, spooled
 from pipeline.estimators.temporary import owned_folder
 from pipeline.ingest import ingest
+from pipeline.stages.predict import beam_of
 from pipeline.training_only import Trained, pool_of, train_only
 from tasks.cache import ROWS
 from tasks.errors import LabelgroveError
@@ -74,11 +75,12 @@ def fit_model(asked: Fit, rows: Any) -> Fitted:
     the disk as FileAccess and DiskFull.
     """
     with fitted(asked, rows) as (trained, dataset):
-        name = asked.config.train[0].name
-        saved = load_model(trained.model(name))
+        learner = asked.config.train[0]
+        # As a run publishes it: no step of training knows the beam.
+        saved = load_model(trained.model(learner.name)).searching(beam_of(learner))
         told = {**saved.header["provenance"], "dataset_name": described(rows, dataset.n_rows)}  # not a temporary file's
         saved = replace(saved, folder="", header={**saved.header, "provenance": told})
-        return Fitted(saved, trained.results(name), dataset.digest, dataset.split_counts["validation"])
+        return Fitted(saved, trained.results(learner.name), dataset.digest, dataset.split_counts["validation"])
 
 
 @contextmanager

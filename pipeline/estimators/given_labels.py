@@ -10,11 +10,11 @@ from typing import Any, NoReturn
 import numpy as np
 
 from pipeline.estimators.errors import BadRows
-from pipeline.estimators.refused import refuse_masked
+from pipeline.estimators.refused import COMPLEX, refuse_masked
 from tasks.rows.base import Array
 
 TEXT, NUMBER, BOOLEAN, DATE, SPAN, BYTES = "text", "a number", "a boolean", "a date", "a time span", "bytes"
-OF_ARRAYS = {"U": TEXT, "b": BOOLEAN, "i": NUMBER, "u": NUMBER, "f": NUMBER, "c": NUMBER, "M": DATE, "m": SPAN}
+OF_ARRAYS = {"U": TEXT, "b": BOOLEAN, "i": NUMBER, "u": NUMBER, "f": NUMBER, "M": DATE, "m": SPAN}
 ONE_KIND = "labels are of one kind: [str(label) for label in {0}], or whole numbers alone"
 MISSING = "leave out rows without a label, or give them one of their own"
 SURROGATES = (0xD800, 0xDFFF)
@@ -49,12 +49,18 @@ def _refuse_array(array: Array, name: str) -> None:
             what = f"Unknown label type: {name} is an array of objects ({type(array[0]).__name__})"
             hint = f"give it a type of its own: {name}.astype('int64'), {name}.astype('datetime64[s]')"
             raise BadRows(what, f"{name}, row 0", hint)
+    elif kind == "c":
+        hint = "labels are names or whole numbers"
+        raise BadRows(f"{COMPLEX}: {name} is of dtype {array.dtype}", name, hint)
     elif kind not in OF_ARRAYS:
         _refuse(f"a label of type {array.dtype}", name, 0, f"{name} = np.asarray({name}).astype(str)")
     elif kind in "fMm":
         missing = np.isnan(array) if kind == "f" else np.isnat(array)
         if missing.any():
             _refuse_missing(array[int(np.argmax(missing))], name, int(np.argmax(missing)))
+        if kind == "f" and np.isinf(array).any():
+            what = f"Input {name} contains infinity, which is no label"
+            _refuse(what, name, int(np.argmax(np.isinf(array))), "labels are names or whole numbers")
     elif kind == "U" and array.dtype.itemsize:
         letters = np.ascontiguousarray(array, array.dtype.newbyteorder("=")).view(np.uint32)
         if ((letters >= SURROGATES[0]) & (letters <= SURROGATES[1])).any():

@@ -11,7 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from pipeline.estimators.errors import BadRows
 from pipeline.estimators.given_labels import refuse_labels
-from pipeline.estimators.refused import refuse_masked, refuse_no_numbers
+from pipeline.estimators.refused import named_rows, refuse_masked, refuse_no_numbers
 from pipeline.estimators.rows import (
     as_array,
     blocks_of,
@@ -36,7 +36,8 @@ def checked_rows(estimator: Any, rows: Any, reset: bool = True) -> Any:
     """
     if not is_far(rows):
         refuse_unusable(rows)
-        return validate_data(estimator, rows, reset=reset, **MEMORY)
+        with named_rows(rows):
+            return validate_data(estimator, rows, reset=reset, **MEMORY)
     rows = as_array(rows)
     noted_columns(estimator, rows, reset)
     return rows
@@ -53,7 +54,8 @@ def checked_pair(estimator: Any, rows: Any, labels: Any, reset: bool = True) -> 
         labels = np.asarray(labels)
     if not is_far(rows):
         refuse_unusable(rows)
-        rows, labels = validate_data(estimator, rows, labels, reset=reset, **MEMORY)
+        with named_rows(rows):
+            rows, labels = validate_data(estimator, rows, labels, reset=reset, **MEMORY)
         return rows, labels
     rows = checked_rows(estimator, rows, reset)
     labels = np.asarray(labels)

@@ -15,7 +15,8 @@ import numpy as np
 import scipy.sparse
 
 from pipeline.estimators.errors import BadRows
-from pipeline.estimators.refused import refuse_masked
+from pipeline.estimators.refused import first_non_finite, refuse_masked
+from pipeline.last_resort import clean
 from tasks.errors import LabelgroveError, is_starved
 from tasks.files import disk_room
 from tasks.rows import Csr, Dense, Rows
@@ -105,7 +106,7 @@ def _named_block(what: str, where: str) -> Iterator[None]:
     except Exception as error:
         if is_starved(error):
             raise
-        said = (str(error).strip().splitlines() or ["no message"])[0][:300]
+        said = clean((str(error).strip().splitlines() or ["no message"])[0][:300])
         hint = "compute this block alone to see the whole error, mend what makes it, then call again"
         raise BadRows(f"{what}: {type(error).__name__}: {said}", where, hint) from error
 
@@ -202,15 +203,18 @@ def rows_of(block: Any) -> Rows:
         if not matrix.has_canonical_format:
             matrix = matrix.copy()
             matrix.sum_duplicates()
-        data = _single(matrix.data)
+        data = _single(matrix.data, matrix)
         return Csr(data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int64), int(matrix.shape[1]))
-    return Dense(np.ascontiguousarray(_single(numbers(block))))
+    values = numbers(block)
+    return Dense(np.ascontiguousarray(_single(values, values)))
 
 
-def _single(values: Array) -> Array:
+def _single(values: Array, block: Any) -> Array:
+    """Values of a block in float32. Raises BadRows, with the first place."""
     with np.errstate(over="ignore"):
         single = values.astype(np.float32, copy=False)
     if not np.isfinite(single).all():
         what = "X contains NaN, infinity or a value too large for dtype('float32')"
-        raise BadRows(what, "X", "correct or leave out such rows")
+        place = f"X, {first_non_finite(block, np.float32)} of these {block.shape[0]:,} rows"
+        raise BadRows(what, place, "correct or leave out such rows")
     return single

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from pipeline.estimators.errors import BadParameter, FolderTaken, os_errors
 from pipeline.estimators.labels import dtype_told, labels_of_table, spelled
 from pipeline.owned import refuse_owned
-from tasks.models.card import ESTIMATOR
 from tasks.models.errors import ModelFormat
+from tasks.models.feature_names import ESTIMATOR, FEATURES, feature_names
 from tasks.models.folder import SavedModel, load_model, save_model
 from tasks.models.header import FORMAT, RESTORE
 from tasks.models.registry import config_word
@@ -40,7 +40,7 @@ def _saved(estimator: Any, place: Path) -> str:
         "parameters": _plain(estimator.get_params(deep=False)),
     }
     if hasattr(estimator, "feature_names_in_"):
-        note["features"] = [str(name) for name in estimator.feature_names_in_]
+        note[FEATURES] = [str(name) for name in estimator.feature_names_in_]
     if given := spelled(estimator.classes_):
         note["spelled"] = given
     return save_model(
@@ -112,10 +112,12 @@ def take_model(estimator: Any, saved: SavedModel) -> None:
     estimator.n_features_in_ = saved.n_features
     estimator.results_ = {}
     estimator.digest_ = str(saved.header.get("provenance", {}).get("dataset", ""))
-    if isinstance(features := note.get("features"), list):
+    noted, known = note.get(FEATURES), feature_names(saved.header.get("provenance", {}))
+    names = noted if isinstance(noted, list) else known.names if known is not None else None
+    if names is not None and len(names) == saved.n_features:
         import numpy as np
 
-        estimator.feature_names_in_ = np.array(features, object)
+        estimator.feature_names_in_ = np.array(names, object)
 
 
 def note_of(saved: SavedModel) -> Mapping[str, Any]:

@@ -22,6 +22,7 @@ from tasks.files import remove_all
 PREFIX = "labelgrove-fit-"
 OWNER = "owner.lock"
 BARE_SECONDS = 60.0  # a folder without its lock file is about to get one, unless it is older
+OLD_SECONDS = 24 * 3600.0  # since the last change in a folder of a version that had no lock files
 TRIES = 100
 
 
@@ -140,11 +141,30 @@ def _emptied(folder: str) -> bool:
 
 
 def _removed_bare(folder: str) -> bool:
-    """Remove an empty folder whose owner ended before it had locked it."""
+    """Remove an empty folder whose owner ended before it had locked it, or one of a version that had no locks, which
+    nobody has written in for a day."""
     try:
-        if time.time() - os.stat(folder).st_mtime < BARE_SECONDS:
+        age = time.time() - os.stat(folder).st_mtime
+        if age < BARE_SECONDS:
             return False
-        os.rmdir(folder)
+        if not os.listdir(folder):
+            os.rmdir(folder)
+            return True
+        if age < OLD_SECONDS or time.time() - _newest(folder) < OLD_SECONDS:
+            return False
     except OSError:
         return False
-    return True
+    remove_all(folder, ignore_errors=True)
+    return not os.path.exists(folder)
+
+
+def _newest(folder: str) -> float:
+    """When anything in a folder was changed last, at any depth. Raises OSError where it cannot be looked at."""
+    newest = os.lstat(folder).st_mtime
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                newest = max(newest, _newest(entry.path))
+            else:
+                newest = max(newest, entry.stat(follow_symlinks=False).st_mtime)
+    return newest

@@ -6,6 +6,8 @@ texts of JSON, arrays of one string: `header` (model.json) and `class_table` (id
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +19,13 @@ from tasks.models.header import json_text
 from tasks.rows.base import Array
 
 HEADER, CLASS_TABLE = "header", "class_table"
+ENTRY, ENDS = 30 + 20 + 46, 22  # bytes of a zip: of an entry, its zip64 field and its line of the directory; of the end
 
 
-def write_npz(saved: SavedModel, output: Path) -> None:
+def write_npz(saved: SavedModel, output: Path, told: Callable[[int], None] | None = None) -> None:
     """Write the file, whole or not at all; of one model always the same bytes. Raises DiskFull, ValueError on a clash.
+
+    told  is given the size of the file, bytes, before it is written
 
     Nothing is compressed, so that arrays can be mapped and weights, which hardly compress, are read at once.
     """
@@ -29,7 +34,10 @@ def write_npz(saved: SavedModel, output: Path) -> None:
     if clash := texts.keys() & tensors.keys():
         raise ValueError(f"a tensor must not be called {sorted(clash)}")
     arrays = {**tensors, **texts}
-    with made_beside(output, sum(values.nbytes for values in arrays.values())) as local:
+    size = file_bytes(arrays)
+    if told is not None:
+        told(size)
+    with made_beside(output, size) as local:
         np.savez(local, allow_pickle=False, **{name: arrays[name] for name in sorted(arrays)})
 
 
@@ -41,6 +49,21 @@ def tensors_of(saved: SavedModel) -> dict[str, Array]:
     return tensors
 
 
+def file_bytes(arrays: Mapping[str, Array]) -> int:
+    """What an .npz of these arrays takes: of zip's format, for each its numbers, their header, and its name twice."""
+    return ENDS + sum(
+        ENTRY + 2 * len(f"{name}.npy".encode()) + _header_bytes(values) + values.nbytes
+        for name, values in arrays.items()
+    )
+
+
+def _header_bytes(values: Array) -> int:
+    """Of NumPy's header, of format 1.0: names of fields, which may need another, are in no tensor."""
+    head = BytesIO()
+    np.lib.format.write_array_header_1_0(head, np.lib.format.header_data_from_array_1_0(values))
+    return head.tell()
+
+
 def stored_bytes(saved: SavedModel) -> int:
-    """Of these tensors: what an .npz takes, but for its texts."""
+    """Of these tensors alone, as arrays hold them."""
     return sum(values.nbytes for values in tensors_of(saved).values())

@@ -7,6 +7,7 @@ Metadata: what `facts_of` says, and top and beam.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,16 +30,22 @@ EXPORTED = (
 )
 
 
-def write_onnx(saved: SavedModel, output: Path, top: int, beam: int | None = None) -> None:
+def write_onnx(
+    saved: SavedModel, output: Path, top: int, beam: int | None = None, told: Callable[[int], None] | None = None
+) -> None:
     """Write the file, checked by ONNX's own checker, whole or not at all.
 
     top    classes per row, at most n_classes; beam: nodes that a tree expands a depth, None: as it was trained
+    told   is given the size of the file, bytes, before it is written
     raises PackageMissing, ExportUnsupported, ExportTooLarge, all before any work; DiskFull
     """
     onnx = onnx_package()
     check_exportable(saved, beam)
     message = onnx_model(saved, top, beam)
-    with made_beside(output, message.ByteSize()) as local:
+    size = message.ByteSize()
+    if told is not None:
+        told(size)
+    with made_beside(output, size) as local:
         local.write_bytes(message.SerializeToString(deterministic=True))
         onnx.checker.check_model(str(local), full_check=True)
 
@@ -57,7 +64,7 @@ def check_exportable(saved: SavedModel, beam: int | None) -> None:
 
 
 def constant_bytes(saved: SavedModel) -> int:
-    """About what a file takes, from sizes alone: weights, of trees all that are 0, too, tables and encoders.
+    """Of a file's numbers, about, from sizes alone: weights, of trees all that are 0, too, tables and encoders.
 
     Of a model that `check_exportable` lets pass.
     """

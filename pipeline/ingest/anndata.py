@@ -56,3 +56,13 @@ def obs_places(container: Container) -> list[str]:
         if container.kind(name) == GROUP or container.array(name).dtype.kind in "iuUSOT":
             found.append(name)
     return found
+
+
+def column_text(container: Container, name: str) -> str:
+    """What a column of obs holds, as far as the file declares it: names of how many kinds, text or integers."""
+    if container.kind(name) == GROUP:
+        if container.kind(f"{name}/categories") == ARRAY:
+            shape = container.array(f"{name}/categories").shape
+            return f"{shape[0] if shape else 0:,} names"
+        return "values with gaps" if container.kind(f"{name}/mask") == ARRAY else "a group"
+    return "integers" if container.array(name).dtype.kind in "iu" else "text"

@@ -13,6 +13,7 @@ import psutil
 from pipeline.dataset import SPLITS, TEST, TRAIN, VALIDATION, Dataset, Note, Progress, count_splits
 from pipeline.ingest.class_table import Classes, ClassesLike, class_of_rows, classes_of, notes_of_integers, read_classes
 from pipeline.ingest.errors import OneClassData, check_columns
+from pipeline.ingest.feature_order import put_in_order
 from pipeline.ingest.files import PathLike
 from pipeline.ingest.kept import Kept
 from pipeline.ingest.labels import LabelsLike
@@ -34,6 +35,7 @@ from pipeline.ingest.writer import Content, write_dataset
 from pipeline.outputs import NAME_CELLS, cut_to
 from tasks.errors import ParamError
 from tasks.io import MAX_CHUNK_BYTES
+from tasks.models.feature_names import FeatureNames
 from tasks.places import at, is_remote
 from tasks.rows import Images
 from tasks.rows.base import Array
@@ -53,6 +55,7 @@ class Drawing:
     validation: float
     test: float
     seed: int
+    as_split: bool = False  # whether `split` has said these shares
 
 
 @dataclass(frozen=True)
@@ -221,18 +224,21 @@ def open_source(
     n_features: int | None = None,
     max_bytes: int | None = None,
     labelled: bool = True,
+    features: FeatureNames | None = None,
     **reading: Any,
 ) -> Source:
     """Rows of files without the rest of a dataset: what `predict` reads.
 
     spool     a folder for scratch files
     labelled  whether to read the labels that svmlight lines begin with, and those that `labels_at` names
+    features  names of the `n_features` that a model takes, where it has some: columns with names are put in this order
     reading   fmt, index_base, rows_at, labels_at, raw_shape, raw_dtype, as of `ingest`
     """
     spool.mkdir(parents=True, exist_ok=True)
     how = Reading(spool, max_bytes or _half_of_memory(), n_features=n_features, must_label=False, **reading)
     (opened,) = open_sources([source], how, [labelled])
     if n_features is not None:
+        put_in_order(opened, features)
         check_columns(opened.n_features, n_features, opened.name)
     return opened
 
@@ -259,7 +265,7 @@ class _Meter:
 def _drawing(split: SplitLike | None, validation: float, test: float, seed: int) -> Drawing:
     shares = shares_of(split)
     if shares is not None:
-        return Drawing(None, *shares, seed)
+        return Drawing(None, *shares, seed, as_split=True)
     check_fraction("validation", validation)
     check_fraction("test", test)
     if validation + test >= 1:
@@ -419,9 +425,8 @@ def _divide(parts: Parts, roles: Sequence[int], y: Array, kept: Array, drawing: 
         split[mine] = draw_split(y[mine], shares[VALIDATION], shares[TEST], drawing.seed)
         drawn = [f"{share:.3g} as {SPLITS[part]}" for part, share in shares.items() if share]
         if drawn:
-            text = (
-                f"of the rows of {parts.sources[0].name} were drawn by class (seed {drawing.seed}): {', '.join(drawn)}"
-            )
+            how = f"by class (seed {drawing.seed})" + (", as --split says" if drawing.as_split else "")
+            text = f"of the rows of {parts.sources[0].name} were drawn {how}: {', '.join(drawn)}"
             notes.append(Note("SplitDrawn", text))
     counts = count_splits(split[kept])
     missing = [f"{name} rows" for name, count in counts.items() if not count and name != "train"]

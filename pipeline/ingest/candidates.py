@@ -56,9 +56,9 @@ def labels_place(found: Sequence[str], asked: str | None, where: str, option: st
 
 
 def _name_it(names: Sequence[str], option: str) -> str:
-    """What to type; what tells rows apart is never proposed."""
+    """What to type; what is not called as labels are is never proposed."""
     option = option or f"{LABELS_AT} "
-    if tells_rows_apart(names[0]):
+    if _rank(names[0]) >= len(LIKELY):
         return f"name it: {option}NAME; or give a file of labels: --labels"
     return f"name it: {option}{names[0]}"
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.dataset import Note
-from pipeline.ingest.anndata import is_anndata, obs_places, open_obs, x_places
-from pipeline.ingest.candidates import LABELS_AT, ROWS_AT, labels_place, one_of
+from pipeline.ingest.anndata import column_text, is_anndata, obs_places, open_obs, x_places
+from pipeline.ingest.anndata_names import var_names
+from pipeline.ingest.candidates import LABELS_AT, ROWS_AT, SHOWN, labels_place, likely_first, one_of
 from pipeline.ingest.containers import (
     ARRAY,
     Container,
@@ -26,7 +27,7 @@ from pipeline.ingest.containers import (
 )
 from pipeline.ingest.errors import DeclaredTooLarge, LengthMismatch, UnknownInput
 from pipeline.ingest.labels import Labels
-from pipeline.ingest.source import Source
+from pipeline.ingest.source import Source, same_names
 from pipeline.ingest.stream import Job, same_places, spooled, take_labels, unread
 from tasks.errors import InputError
 
@@ -43,12 +44,32 @@ def open_named(
             direct = mapped(container, name) if container.kind(name) == ARRAY else None
             if direct is not None:
                 direct.notes += _labels_at(container, job, direct.n_rows)[1]
+                direct.feature_names, notes = var_names(container, name, direct.n_features)
+                direct.notes += notes
                 take_labels(direct, job, partial(_labels, container, job, direct.n_rows))
                 return direct
     streams = [_stream(partial(kind, path), job) for path in paths]
     same_places([stream.at for stream in streams], paths, f"rows ({ROWS_AT})")
     same_places([stream.labels_at for stream in streams], paths, f"labels ({LABELS_AT})")
-    return spooled(streams, job)
+    source = spooled(streams, job)
+    source.feature_names, notes = _names_of_all(streams)
+    source.notes += notes
+    return source
+
+
+def _names_of_all(
+    streams: Sequence[LabelledMatrix | LabelledCsr],
+) -> tuple[tuple[str, ...] | None, list[Note]]:
+    """Names of the features of all files. Raises ColumnMismatch where those of one are others."""
+    named, notes = [], []
+    for stream in streams:
+        with stream.opener() as container:
+            names, said = var_names(container, stream.at, stream.n_features)
+        notes += said
+        named += [] if names is None else [(stream.name, names)]
+    for name, names in named[1:]:
+        same_names(named[0][1], names, named[0][0], name)
+    return named[0][1] if named else None, notes
 
 
 def _stream(opener: Callable[[], Container], job: Job) -> LabelledMatrix | LabelledCsr:
@@ -139,9 +160,20 @@ def _candidate(container: Container, job: Job, n_rows: int) -> tuple[str | None,
         if not job.seeks_labels:
             raise
         return None, [unread(error)]
+    if of_obs and job.labels_at is None and not job.seeks_labels:
+        return _only_column(container, found), []
     if of_obs and job.labels_at is not None:
         return labels_place(found, open_obs(job.labels_at), where), []
     return job.place_of_labels(found, where)
+
+
+def _only_column(container: Container, found: Sequence[str]) -> str | None:
+    """The column of obs that holds the labels. Raises UnknownInput, with what each holds, where there are several."""
+    try:
+        return labels_place(found, None, str(container.path))
+    except UnknownInput as error:
+        told = [f"{name}: {column_text(container, name)}" for name in likely_first(found)[:SHOWN]]
+        raise UnknownInput(error.what, error.where, f"{error.hint} ({'; '.join(told)})") from None
 
 
 def _labels(container: Container, job: Job, n_rows: int) -> Labels | None:

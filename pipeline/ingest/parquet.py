@@ -32,6 +32,7 @@ from pipeline.ingest.parquet_file import (
 from pipeline.ingest.parquet_wide import WideStream, is_wide, same_columns
 from pipeline.ingest.source import SLAB_BYTES, Source
 from pipeline.ingest.stream import Job, Stream, same_places, spooled
+from tasks.models.feature_names import normal_names
 from tasks.rows import Dense, Rows
 from tasks.rows.base import Array
 
@@ -46,14 +47,16 @@ def open_parquet(paths: Sequence[Path], job: Job) -> Source:
     if not filled[0].n_rows:
         raise FeatureShape("there are no rows", str(paths[0]), "check how the file was written")
     filled[0].notes += [*shard_order(paths), *filled[0].about_columns()]
-    return spooled(list[Stream](filled), job)
+    source = spooled(list[Stream](filled), job)
+    source.feature_names = normal_names(filled[0].columns) if filled[0].columns else None
+    return source
 
 
 def _stream(path: Path, job: Job) -> ParquetStream | WideStream:
     """Of a column of lists, where there is one; else of the columns of numbers."""
     with opened(path) as file:
         schema = file.schema_arrow
-    return WideStream(path, job) if not vector_columns(schema) and is_wide(schema) else ParquetStream(path, job)
+    return WideStream(path, job) if is_wide(schema, job.rows_at) else ParquetStream(path, job)
 
 
 def parquet_labels(path: Path, column: str | None) -> Labels:

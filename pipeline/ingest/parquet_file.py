@@ -6,6 +6,7 @@ Row groups are read one after the other and decoded some rows at a time, so memo
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,7 +35,8 @@ def vector_columns(schema: Any) -> list[str]:
 
 def unique(schema: Any) -> list[Any]:
     """Columns that can be told by their names."""
-    return [field for field in schema if schema.names.count(field.name) == 1]
+    times = Counter(schema.names)  # once: `schema.names` is a new list at every look
+    return [field for field in schema if times[field.name] == 1]
 
 
 def label_columns(schema: Any) -> list[str]:

@@ -24,11 +24,19 @@ from pipeline.ingest.candidates import (
     says_only_what_it_is,
     tells_rows_apart,
 )
-from pipeline.ingest.errors import ColumnMismatch, FeatureDtype, RaggedEmbedding, UnknownInput
+from pipeline.ingest.errors import FeatureDtype, RaggedEmbedding, UnknownInput
 from pipeline.ingest.files import stamp
 from pipeline.ingest.labels import Labels
-from pipeline.ingest.parquet_file import PAGES, batches_from, label_columns, opened, read_labels, refuse_too_large
-from pipeline.ingest.source import SLAB_BYTES
+from pipeline.ingest.parquet_file import (
+    PAGES,
+    batches_from,
+    label_columns,
+    opened,
+    read_labels,
+    refuse_too_large,
+    vector_columns,
+)
+from pipeline.ingest.source import SLAB_BYTES, same_names
 from pipeline.ingest.stream import Job
 from pipeline.ingest.wide import LEAST
 from tasks.rows import Dense, Rows
@@ -54,7 +62,8 @@ class WideStream:
             chosen = _default(schema, job, self.labels_at, str(path)) if span is None else span
             self.columns = tuple(name for name in chosen if name != self.labels_at)
             self.dtype = np.result_type(*(_dtype(schema, name, str(path)) for name in self.columns))
-            self._beside = [name for name in schema.names if name not in {*self.columns, self.labels_at}]
+            read = {*self.columns, self.labels_at}
+            self._beside = [name for name in schema.names if name not in read]
             self.n_rows: int = file.metadata.num_rows
             self._check_declared(file.metadata)
         self.n_features = len(self.columns)
@@ -96,24 +105,19 @@ class WideStream:
         return None if self.labels_at is None else read_labels(self.path, self.labels_at)
 
 
-def is_wide(schema: Any) -> bool:
-    """Whether there are columns of numbers that can be features side by side."""
+def is_wide(schema: Any, rows_at: str | None) -> bool:
+    """Whether rows are columns of numbers side by side: named as such, or there are some and no column of lists."""
+    if rows_at is not None and _ends(schema, rows_at):
+        return True
+    if vector_columns(schema):
+        return False
     return sum(_is_fraction(field.type) or is_plain(field.name) for field in _numbers(schema)) >= LEAST
 
 
 def same_columns(found: Sequence[tuple[str, ...]], paths: Sequence[Path]) -> None:
     """Raise ColumnMismatch unless all files of a source have the same features in the same order."""
     for path, names in zip(paths, found, strict=True):
-        if names == found[0]:
-            continue
-        hint = f"all files have the same columns in the same order; {ROWS_AT} FIRST{TO}LAST names them"
-        only = [*sorted(set(names) ^ set(found[0]))]
-        if only:
-            where = "this file" if only[0] in names else paths[0].name
-            raise ColumnMismatch(f"the feature {only[0]!r} is in {where} alone", str(path), hint)
-        place = next(i for i, name in enumerate(names) if name != found[0][i])
-        what = f"feature {place} is {names[place]!r}, and {found[0][place]!r} in {paths[0].name}"
-        raise ColumnMismatch(what, str(path), hint)
+        same_names(found[0], names, paths[0].name, str(path), f"; {ROWS_AT} FIRST{TO}LAST names them")
 
 
 # ---- which columns are what --------------------------------------------------------------------------------------
@@ -138,7 +142,8 @@ def _default(schema: Any, job: Job, labels_at: str | None, where: str) -> list[s
     numbers = [field for field in _numbers(schema) if field.name != labels_at]
     fractions = [field.name for field in numbers if _is_fraction(field.type)]
     whole = [field.name for field in numbers if not _is_fraction(field.type) and is_plain(field.name)]
-    found = [field.name for field in numbers if field.name in {*fractions, *whole}]
+    features = {*fractions, *whole}
+    found = [field.name for field in numbers if field.name in features]
     for field in schema:
         if pa.types.is_decimal(field.type):
             hint = f"write it as float32, or name the features: {ROWS_AT} FIRST{TO}LAST"
@@ -167,27 +172,34 @@ def _typed(found: Sequence[str], without: Sequence[str]) -> str:
 def _span(schema: Any, asked: str, labels_at: str | None, where: str) -> list[str]:
     """The columns from FIRST to LAST but the labels. Raises UnknownInput; FeatureDtype where one holds no numbers."""
     names = schema.names
-    cuts = [place for place in range(len(asked)) if asked.startswith(TO, place)]
-    pairs = [(asked[:place], asked[place + len(TO) :]) for place in cuts]
-    pair = next(((first, last) for first, last in pairs if first in names and last in names), None)
+    pair = _ends(schema, asked)
     numbers = [field.name for field in _numbers(schema)]
     if pair is None or names.index(pair[0]) > names.index(pair[1]):
         hint = f"{ROWS_AT} FIRST{TO}LAST takes columns in the file's order, such as {_typed(numbers, [])}"
         raise UnknownInput(f"{asked!r} names no columns of this file", where, hint)
     found = names[names.index(pair[0]) : names.index(pair[1]) + 1]
-    wrong = [name for name in found if name not in {*numbers, labels_at}]
+    read = {*numbers, labels_at}
+    wrong = [name for name in found if name not in read]
     if wrong:
-        hint = "name columns of numbers that stand side by side, or write the column as float32"
+        hint = f"if it holds the labels: {LABELS_AT} {wrong[0]}; else name columns of numbers that stand side by side"
         kind = schema.field(wrong[0]).type
         raise FeatureDtype(f"{kind} values are no features", f"{where}, column {wrong[0]!r}", hint)
     return [name for name in found if name != labels_at]
+
+
+def _ends(schema: Any, asked: str) -> tuple[str, str] | None:
+    """The first and the last column of FIRST..LAST; None where these are no columns."""
+    names = set(schema.names)
+    cuts = [place for place in range(len(asked)) if asked.startswith(TO, place)]
+    pairs = ((asked[:place], asked[place + len(TO) :]) for place in cuts)
+    return next(((first, last) for first, last in pairs if first in names and last in names), None)
 
 
 def _refuse_twins(schema: Any, where: str) -> None:
     twins = [name for name, count in Counter(schema.names).items() if count > 1]
     if twins:
         hint = "give each column a name of its own"
-        raise UnknownInput(f"{len(twins)} names are those of several columns, such as {twins[0]!r}", where, hint)
+        raise UnknownInput(f"names that several columns have: {len(twins):,}, such as {twins[0]!r}", where, hint)
 
 
 def _numbers(schema: Any) -> list[Any]:

@@ -89,6 +89,11 @@ class Parts:
         return self.sources[0].body
 
     @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Those of the training rows; where other parts have some, they are the same."""
+        return self.sources[0].feature_names
+
+    @property
     def notes(self) -> list[Note]:
         return [note for source in self.sources for note in source.notes]
 

@@ -15,7 +15,7 @@ from pipeline.ingest.errors import SourceMissing
 from pipeline.ingest.remote import is_url, shown, split_column, state_of
 from tasks.digest import combine, digest_arrays, digest_text
 
-VERSION = 1  # raise it when the same request comes to be read or written in another way
+VERSION = 2  # raise it when the same request comes to be read or written in another way
 SOURCES = ("source", "test_source", "validation_source")
 WITHOUT_EFFECT = {"dataset", "force", "progress", "copying", "say", "max_bytes"}  # on what is made
 

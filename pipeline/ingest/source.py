@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
+import scipy.sparse
 
 from pipeline.dataset import Note
 from pipeline.ingest.errors import ColumnMismatch
@@ -26,6 +27,8 @@ class Source(ABC):
         self.name, self.shape, self.dtype = name, shape, dtype
         self.notes = list(notes)
         self.labels: Labels | None = None  # labels that came with the rows
+        self.feature_names: tuple[str, ...] | None = None  # of the columns in the files, where they have names
+        self.columns: Array | None = None  # (n_features,) int64: where in the files each feature stands
         self.placed: Callable[[int], str] | None = None  # tells the place of a row that was copied from elsewhere
 
     @property
@@ -100,10 +103,13 @@ class DenseSource(Source):
         return out
 
     def take(self, index: Array, dtype: str) -> Rows:
-        return Dense(self._gather(np.asarray(index), np.dtype(dtype)))
+        return self._ordered(self._gather(np.asarray(index), np.dtype(dtype)))
 
     def slab(self, start: int, stop: int, dtype: str | None = None) -> Rows:
-        return Dense(self._gather(np.arange(start, stop), np.dtype(dtype or self.dtype)))
+        return self._ordered(self._gather(np.arange(start, stop), np.dtype(dtype or self.dtype)))
+
+    def _ordered(self, values: Array) -> Dense:
+        return Dense(values if self.columns is None else np.ascontiguousarray(values[:, self.columns]))
 
 
 class CsrSource(Source):
@@ -133,16 +139,23 @@ class CsrSource(Source):
 
     def take(self, index: Array, dtype: str) -> Rows:
         rows = Csr(self.data, self.indices, self.indptr, self.n_features).take(index)
-        return Csr(np.asarray(rows.data, dtype), self._columns(rows.indices), rows.indptr, self.n_features)
+        return self._ordered(np.asarray(rows.data, dtype), rows.indices, rows.indptr)
 
     def slab(self, start: int, stop: int, dtype: str | None = None) -> Rows:
         first, last = self.indptr[start], self.indptr[stop]
         indptr = np.asarray(self.indptr[start : stop + 1], np.int64) - first
         data = np.asarray(self.data[first:last], dtype)
-        return Csr(data, self._columns(self.indices[first:last]), indptr, self.n_features)
+        return self._ordered(data, self.indices[first:last], indptr)
 
-    def _columns(self, indices: Array) -> Array:
-        return np.asarray(indices, np.int32) - np.int32(self.base) if self.base else np.asarray(indices, np.int32)
+    def _ordered(self, data: Array, indices: Array, indptr: Array) -> Csr:
+        columns = np.asarray(indices, np.int32) - np.int32(self.base) if self.base else np.asarray(indices, np.int32)
+        if self.columns is None:
+            return Csr(data, columns, indptr, self.n_features)
+        to = np.empty(self.n_features, np.int32)
+        to[self.columns] = np.arange(self.n_features, dtype=np.int32)
+        matrix = scipy.sparse.csr_matrix((data, to[columns], indptr), shape=(indptr.size - 1, self.n_features))
+        matrix = matrix.sorted_indices()  # a copy: the rows may be mapped
+        return Csr(matrix.data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int64), self.n_features)
 
 
 def check_alike(sources: Sequence[Source]) -> None:
@@ -155,3 +168,19 @@ def check_alike(sources: Sequence[Source]) -> None:
         if other.n_features != first.n_features:
             what = f"{first.name} has {first.n_features} columns and {other.name} has {other.n_features}"
             raise ColumnMismatch(what, other.name, "all parts of a dataset have the same columns in the same order")
+        if first.feature_names is not None and other.feature_names is not None:
+            same_names(first.feature_names, other.feature_names, first.name, other.name)
+
+
+def same_names(first: Sequence[str], other: Sequence[str], first_name: str, other_name: str, hint: str = "") -> None:
+    """Raise ColumnMismatch unless two files have the same features in the same order. hint: what to do beside that"""
+    if list(first) == list(other):
+        return
+    hint = f"all files have the same columns in the same order{hint}"
+    only = [*sorted(set(first) ^ set(other))]
+    if only:
+        where = "this file" if only[0] in set(other) else first_name
+        raise ColumnMismatch(f"the feature {only[0]!r} is in {where} alone", other_name, hint)
+    pairs = enumerate(zip(first, other, strict=False))
+    place, (wanted, name) = next((i, pair) for i, pair in pairs if pair[0] != pair[1])
+    raise ColumnMismatch(f"feature {place} is {name!r}, and {wanted!r} in {first_name}", other_name, hint)

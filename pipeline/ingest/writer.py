@@ -12,7 +12,9 @@ import numpy as np
 
 from pipeline.dataset import (
     COLUMNS,
+    FEATURE_NAMES,
     FORMAT,
+    HAS_NAMES,
     VERSION,
     Note,
     attributes_digest,
@@ -26,6 +28,7 @@ from pipeline.ingest.parts import Parts
 from tasks import io
 from tasks.classes import ClassTable
 from tasks.digest import digest_arrays
+from tasks.models.feature_names import FeatureNames
 from tasks.rows import Csr, Dense, Images, Rows
 from tasks.rows.base import Array
 from tasks.taxonomy import Taxonomy
@@ -72,8 +75,12 @@ def write_dataset(folder: Path, parts: Parts, content: Content, kept: Kept, tick
     digests["classes"] = class_digest(content.classes)
     _write_taxonomy(f"{place}/taxonomy", content.taxonomy)
     digests["taxonomy"] = taxonomy_digest(content.taxonomy)
+    names = parts.feature_names
+    if names is not None:
+        io.create_group(f"{place}/{FEATURE_NAMES}", {"names": list(names)})
+        digests[FEATURE_NAMES] = FeatureNames.of(names).digest
     io.create_group(f"{place}/digests", digests)
-    attrs = _attributes(parts, content, content_digest(digests))
+    attrs = _attributes(parts, content, content_digest(digests)) | ({} if names is None else {HAS_NAMES: True})
     io.write_attrs(place, attrs | {"attributes_digest": attributes_digest(attrs)})
 
 

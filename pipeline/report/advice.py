@@ -10,7 +10,7 @@ from typing import Any
 from pipeline.report.numbers import count, in_percent, microseconds, percent, times
 
 SLOWER = 1.2  # measured times that differ by less are taken for the same
-CHEAPER = 2.0  # a less accurate model is named where it costs so many times less
+CHEAPER = 2.0  # a less accurate model is named where it costs, or takes, so many times less
 SLOWER_HERE = "Slower here: "
 ONE_PRODUCT = 1000  # classes up to which one-vs-rest is called one small product
 Pair = tuple[str, str]
@@ -22,7 +22,8 @@ class Candidate:
 
     accuracy     share of the test rows that are right, 0 to 1
     test_ops     dot products (or what `advise` is told) per predicted row
-    predict_us   measured microseconds of one worker per row; model_bytes  parameters
+    predict_us   measured processor microseconds of one worker per row; model_bytes  parameters
+    measured_in  the run whose measurements these are: times of different runs do not compare
     """
 
     name: str
@@ -32,6 +33,13 @@ class Candidate:
     model_bytes: float | None = None
     train_seconds: float | None = None
     hier_err: float | None = None
+    measured_in: str = ""
+
+    def quicker_than(self, other: Candidate, share: float) -> bool:
+        """Whether it takes less time than the other by more than this share, as far as their times compare."""
+        if self.predict_us is None or other.predict_us is None or self.measured_in != other.measured_in:
+            return False
+        return other.predict_us > share * self.predict_us
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +110,12 @@ def advise(
     take = min([best, *others], key=lambda one: (one.test_ops, -one.accuracy))
     front = frontier(found)
     known = all(_pair(one, best) in _both_ways(paired or {}) for one in others)
+    cheaper = [one for one in front if 0 < one.test_ops * CHEAPER <= take.test_ops][-1:]
     lines = [
         *_choice(take, best, n_test, unit),
         *_tie_line(others, best, known),
-        *_cheaper(front, take, n_test, unit),
+        *_cheaper(cheaper, take, n_test, unit),
+        *_quicker(found, [best, *others], cheaper, take, n_test),
         *_slower(found, front, [best, *others], take, n_classes, unit),
     ]
     return Advice(
@@ -202,17 +212,37 @@ def _tie_line(others: Sequence[Candidate], best: Candidate, known: bool) -> list
     return [f"Ties with {best.name}: {names} (within one standard error, {how})."]
 
 
-def _cheaper(front: Sequence[Candidate], take: Candidate, n_test: int, unit: str) -> list[str]:
-    """The most accurate one that costs much less than what is to be taken."""
-    found = [one for one in front if 0 < one.test_ops * CHEAPER <= take.test_ops]
-    if not found:
-        return []
-    one = found[-1]
-    lost = in_percent(take.accuracy - one.accuracy)
+def _cheaper(found: Sequence[Candidate], take: Candidate, n_test: int, unit: str) -> list[str]:
+    """found: the most accurate one that costs much less than what is to be taken, if there is one."""
     return [
-        f"Cheaper: {one.name}, {accuracy_text(one.accuracy, n_test)} ({lost} points less) with "
-        f"{count(one.test_ops)} {unit} per row, {_fewer(one, take)} fewer than {take.name}."
+        f"Cheaper: {_with_loss(one, take, n_test)} with {count(one.test_ops)} {unit} per row, "
+        f"{_fewer(one, take)} fewer than {take.name}."
+        for one in found
     ]
+
+
+def _quicker(
+    found: Sequence[Candidate], tied: Sequence[Candidate], cheaper: Sequence[Candidate], take: Candidate, n_test: int
+) -> list[str]:
+    """The most accurate one that takes much less time than what is to be taken, and than all that tie with it.
+
+    Those that tie are told by `_slower`; cheaper: told already.
+    """
+    less = (one for one in found if one not in tied and one.accuracy < take.accuracy)
+    times_known = [other for other in tied if other.predict_us is not None and other.measured_in == take.measured_in]
+    quick = [one for one in less if all(one.quicker_than(other, CHEAPER) for other in (take, *times_known))]
+    one = max(quick, key=lambda one: (one.accuracy, -(one.predict_us or 0.0)), default=None)
+    if one is None or one in cheaper or one.predict_us is None or take.predict_us is None:
+        return []
+    return [
+        f"Quicker here: {_with_loss(one, take, n_test)} with {microseconds(one.predict_us)} per row against "
+        f"{microseconds(take.predict_us)} of {take.name}."
+    ]
+
+
+def _with_loss(one: Candidate, take: Candidate, n_test: int) -> str:
+    lost = in_percent(take.accuracy - one.accuracy)
+    return f"{one.name}, {accuracy_text(one.accuracy, n_test)} ({lost} points less)"
 
 
 def _slower(
@@ -236,12 +266,11 @@ def _slower(
             if other.test_ops > one.test_ops
             and (other.accuracy >= one.accuracy or other in tied)
             and other.predict_us is not None
+            and other.quicker_than(one, SLOWER)
         ]
         if one.predict_us is None or not quicker:
             continue
         quick_us, quick = min(quicker, key=lambda found: found[0])
-        if one.predict_us <= SLOWER * quick_us:
-            continue
         flat = n_classes is not None and n_classes <= ONE_PRODUCT and quick.test_ops == n_classes
         why = f": {n_classes:,} classes are one small product" if flat else ""
         said = f"{SLOWER_HERE}{one.name} has fewer {unit} than {quick.name}, but takes {microseconds(one.predict_us)}"

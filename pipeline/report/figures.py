@@ -14,12 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from pipeline.report.colours import FAINT, INK, MAIN, OTHER, PAGE_COLOURS
+from pipeline.report.labels import Box, Lines, Point, covers, name_points, name_reference, short_name
+
 if TYPE_CHECKING:  # loaded when something is drawn
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-INK, FAINT, MAIN, OTHER = "#010101", "#020202", "#030303", "#040404"  # stand for colours that the page defines
-PAGE_COLOURS = {INK: "var(--ink)", FAINT: "var(--faint)", MAIN: "var(--main)", OTHER: "var(--other)"}
 SETTINGS = {
     "svg.hashsalt": "labelgrove",
     "svg.fonttype": "none",
@@ -37,10 +38,7 @@ SETTINGS = {
     "grid.linewidth": 0.4,
 }
 NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
-Box = tuple[float, float, float, float]  # left, bottom, right, top in points
 Which = Literal["x", "y"]
-NEAR = 11.0  # points up or down from which on a thin line joins a name to its point
-LEADER = {"arrowstyle": "-", "color": FAINT, "linewidth": 0.5, "shrinkA": 0.0, "shrinkB": 3.0}
 MANY_DECADES = 3  # from which on an axis has ticks at powers of ten alone
 
 
@@ -51,27 +49,6 @@ def drawing() -> Iterator[None]:
 
     with mpl.rc_context(SETTINGS):
         yield
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """One model in a scatter plot: marked when none other beats it; error: half the height of its bar, 0 draws none."""
-
-    name: str
-    x: float
-    y: float
-    marked: bool = False
-    error: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Lines:
-    """Reference lines of a scatter plot with their captions; None draws none."""
-
-    x: float | None = None
-    x_caption: str = ""
-    y: float | None = None
-    y_caption: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +122,7 @@ def scatter(points: Sequence[Point], scale: Scale, y_label: str, lines: Lines | 
         _reference(axes, lines)
         axes.set_ylabel(y_label)
         figure.tight_layout()
+        name_reference(axes, points, lines)
         name_points(axes, points, () if lines.y is None else (lines.y,))
         return svg_of(figure)
 
@@ -164,15 +142,8 @@ def _frontier(axes: Axes, points: Sequence[Point]) -> None:
 def _reference(axes: Axes, lines: Lines) -> None:
     if lines.x is not None:
         axes.axvline(lines.x, color=INK, linewidth=1, linestyle="--", zorder=1)
-        place: dict[str, Any] = {
-            "xy": (lines.x, 0.02),
-            "xycoords": ("data", "axes fraction"),
-            "textcoords": "offset points",
-        }
-        axes.annotate(lines.x_caption, **place, xytext=(-5, 0), rotation=90, ha="right", va="bottom", fontsize=8)
     if lines.y is not None:
         axes.axhline(lines.y, color=INK, linewidth=1, linestyle=":", zorder=1)
-        _name_level(axes, lines.y_caption, lines.y)
 
 
 def _name_level(axes: Axes, name: str, level: float, right: float = 4.0) -> None:
@@ -189,63 +160,10 @@ def _name_levels(axes: Axes, levels: Mapping[str, float]) -> None:
         text = short_name(name)
         x, y = 4.0, float(axes.transData.transform((0.0, level))[1]) * 72 / axes.figure.dpi
         width = 5.0 * len(text) + 4.0
-        while blocking := [box for box in taken if _covers((x, y, x + width, y + 9.0), [box])]:
+        while blocking := [box for box in taken if covers((x, y, x + width, y + 9.0), [box])]:
             x = max(box[2] for box in blocking)
         taken.append((x, y, x + width, y + 9.0))
         _name_level(axes, text, level, x)
-
-
-def name_points(axes: Axes, points: Sequence[Point], levels: Sequence[float] = ()) -> None:
-    """Each name at the first of some places around its point where it covers no other name, point, caption or level,
-    and stays within the axes; where there is none, at the first that covers nothing.
-
-    levels  heights of the lines across
-    """
-    scale = 72 / axes.figure.dpi
-    spots = {point: tuple(axes.transData.transform((point.x, point.y)) * scale) for point in points}
-    left, bottom, right, top = (float(edge) * scale for edge in axes.bbox.extents)
-    taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in spots.values()]
-    for point, (x, y) in spots.items():
-        if point.error > 0:
-            half = abs(float(axes.transData.transform((point.x, point.y + point.error))[1]) * scale - y)
-            taken.append((x - 1, y - half, x + 1, y + half))
-    for caption in axes.texts:
-        x0, y0, x1, y1 = (float(edge) * scale for edge in caption.get_window_extent().extents)
-        taken.append((x0, y0, x1, y1))
-    heights = [float(axes.transData.transform((0.0, level))[1]) * scale for level in levels]
-    taken += [(left, y - 0.5, right, y + 0.5) for y in heights]
-    for point in sorted(points, key=lambda p: (-p.y, p.x, p.name)):
-        text = short_name(point.name, 24)
-        width, height = 5.6 * len(text), 10.0
-        x, y = spots[point]
-        places = [place for step in range(8) for place in _around(step, width)]
-        free = [place for place in places if not _covers(_box(x, y, place, width, height), taken)]
-        inside = [place for place in free if _within(_box(x, y, place, width, height), (left, bottom, right, top))]
-        dx, dy = (inside or free or places)[0]
-        taken.append(_box(x, y, (dx, dy), width, height))
-        leader: dict[str, Any] = {"arrowprops": LEADER} if abs(dy) > NEAR else {}
-        axes.annotate(text, (point.x, point.y), (dx, dy), textcoords="offset points", fontsize=9, va="center", **leader)
-
-
-def _around(step: int, width: float) -> list[tuple[float, float]]:
-    """Of a name's left end and middle: beside the point, further up and down, from the second step on across it."""
-    far = 11.0 * step
-    return [(8, far), (-8 - width, far), (8, -far), (-8 - width, -far)] + [
-        (-width / 2, side * far) for side in (1, -1) if step
-    ]
-
-
-def _box(x: float, y: float, place: tuple[float, float], width: float, height: float) -> Box:
-    left, middle = x + place[0], y + place[1]
-    return left, middle - height / 2, left + width, middle + height / 2
-
-
-def _within(box: Box, edges: Box) -> bool:
-    return box[0] >= edges[0] and box[1] >= edges[1] and box[2] <= edges[2] and box[3] <= edges[3]
-
-
-def _covers(box: Box, taken: Sequence[Box]) -> bool:
-    return any(box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in taken)
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,10 +217,6 @@ def _draw_line(axes: Axes, one: Series, place: int, marked: bool) -> None:
     if one.starred:
         x, y = [one.x[i] for i in one.starred], [one.y[i] for i in one.starred]
         axes.plot(x, y, "*", color=colour, markeredgecolor=INK, markeredgewidth=0.6, markersize=14, zorder=4)
-
-
-def short_name(name: str, most: int = 32) -> str:
-    return name if len(name) <= most else name[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
 def bars(values: Mapping[str, float], x_label: str, shown: Sequence[str]) -> str:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeline.report.advice import Advice, Candidate, accuracy_text, advise, standard_error
 from pipeline.report.metrics import Metrics, known
 from pipeline.report.numbers import MISSING, count, microseconds, size
-from pipeline.report.relaxed_members import LINEAR, apart_from_others, models_of_all_classes, relaxed_members
+from pipeline.report.relaxed_members import (
+    ALIASES,
+    FLAT,
+    LINEAR,
+    apart_from_others,
+    kind_of,
+    models_of_all_classes,
+    relaxed_members,
+)
 from pipeline.report.summary import RunSummary
 
 DOT_PRODUCTS, KERNEL_VALUES = "dot products", "kernel values"
@@ -18,20 +27,21 @@ HEADING = ("model", "accuracy", "{}", "predict/row", "parameters")
 class First:
     """What the first screen shows beside the figure: sentences, and a table of the models to choose from.
 
-    takes    what to take: one sentence, or one of each set of test rows; lines  what else to know
-    remarks  a word below the name of each model of the table
+    takes    what to take: one sentence, or one of each set of test rows; lines  below each, what else to know
+    remarks  what to say below each model of the table
     """
 
     takes: tuple[str, ...] = ()
-    lines: tuple[str, ...] = ()
+    lines: tuple[tuple[str, ...], ...] = ()
     heading: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
     remarks: tuple[str, ...] = ()
     note: str = ""
 
 
-def candidate(name: str, metrics: Metrics) -> Candidate | None:
-    """A model of metrics.json; None where accuracy or cost are not known."""
+def candidate(run: RunSummary, name: str) -> Candidate | None:
+    """A model by its numbers; None where accuracy or cost are not known."""
+    metrics = run.models[name]
     accuracy, ops = known(metrics, "top1"), known(metrics, "test_ops_per_row")
     if accuracy is None or ops is None:
         return None
@@ -43,6 +53,7 @@ def candidate(name: str, metrics: Metrics) -> Candidate | None:
         known(metrics, "model_bytes"),
         known(metrics, "train_seconds"),
         known(metrics, "hier_err"),
+        run.measured_in.get(name, ""),
     )
 
 
@@ -52,13 +63,13 @@ def comparable(run: RunSummary) -> tuple[str, list[Candidate]]:
     Of kernels those of the one that most models have, the first of equals.
     """
     whole, apart = models_of_all_classes(run), apart_from_others(run)
-    linear = [one for name in whole if name not in apart and (one := candidate(name, whole[name]))]
+    linear = [one for name in whole if name not in apart and (one := candidate(run, name))]
     kernels = {one.name: one.kernel for one in relaxed_members(run) if one.kernel != LINEAR and one.sample is None}
     if len(linear) >= 2 or len(kernels) < 2:
         return DOT_PRODUCTS, linear
     most = max(dict.fromkeys(kernels.values()), key=[*kernels.values()].count)
     same = [name for name, kernel in kernels.items() if kernel == most]
-    return KERNEL_VALUES, [one for name in same if (one := candidate(name, whole[name]))]
+    return KERNEL_VALUES, [one for name in same if (one := candidate(run, name))]
 
 
 def test_rows_of(run: RunSummary) -> int:
@@ -87,7 +98,7 @@ def advice_of(run: RunSummary) -> Advice:
 def _with_others(run: RunSummary, advice: Advice, compared: set[str]) -> Advice:
     """Beside them the most accurate one of those that do not compare, where it is more accurate."""
     whole = models_of_all_classes(run)
-    others = [one for name in whole if name not in compared and (one := candidate(name, whole[name]))]
+    others = [one for name in whole if name not in compared and (one := candidate(run, name))]
     if not others:
         return advice
     best = max(others, key=lambda one: one.accuracy)
@@ -106,12 +117,14 @@ def first_of(run: RunSummary) -> First:
     advice, (unit, found) = advice_of(run), comparable(run)
     by_name = {one.name: one for one in found}
     names = {*advice.non_dominated, *advice.tied, advice.most_accurate}
-    shown = sorted((one for one in found if one.name in names), key=lambda one: (one.test_ops, -one.accuracy))
+    flat = [name for name in one_vs_rest(run, found) if advice.most_accurate and name not in names]
+    shown = [one for one in found if one.name in names or one.name in flat]
+    shown.sort(key=lambda one: (one.test_ops, -one.accuracy))
     takes, lines = tuple(choice.text for choice in run.choices), tuple(choice.lines for choice in run.choices)
     if not takes:
         takes, lines = advice.lines[:1], (advice.lines[1:],)
     if not shown:
-        return First(takes) if run.choices else First()
+        return First(takes, lines) if run.choices else First()
     n_test = test_rows_of(run)
     rows = tuple(
         (
@@ -124,13 +137,21 @@ def first_of(run: RunSummary) -> First:
         for one in shown
     )
     error = f"; \N{PLUS-MINUS SIGN} is one standard error of {n_test:,} test rows" if n_test else ""
-    also = ", and those that tie with the most accurate one" * any(name in by_name for name in advice.tied)
-    note = f"Models that no other beats in accuracy or {unit} without losing in the other{also}, the cheapest first"
-    note += f"{error}."
+    groups = [f"models that no other beats in accuracy or {unit} without losing in the other"]
+    groups += ["those that tie with the most accurate one"] * any(name in by_name for name in advice.tied)
+    groups += ["one-vs-rest"] * bool(flat)
+    note = f"{', and '.join(groups)}, the cheapest first{error}."
+    note = note[:1].upper() + note[1:]
     note = f"Of {run.choices[0].of}: {note[:1].lower()}{note[1:]}" if run.choices else note
-    note += f" {unit.capitalize()} are per row, predict/row is the measured time of one worker."
+    note += f" {unit.capitalize()} are per row, predict/row is the processor time of one worker."
     remarks = tuple(remark(one.name, advice) for one in shown)
-    return First(takes, sum(lines, ()), tuple(text.format(unit) for text in HEADING), rows, remarks, note)
+    return First(takes, lines, tuple(text.format(unit) for text in HEADING), rows, remarks, note)
+
+
+def one_vs_rest(run: RunSummary, found: Sequence[Candidate]) -> list[str]:
+    """The most accurate one-vs-rest of these models, if there is one."""
+    flat = [one for one in found if kind_of(run, one.name) in (FLAT, *ALIASES)]
+    return [max(flat, key=lambda one: (one.accuracy, -one.test_ops)).name] if flat else []
 
 
 def remark(name: str, advice: Advice) -> str:

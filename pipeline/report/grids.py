@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pipeline.report.figures import INK, MAIN, OTHER, canvas, drawing, short_name, svg_of
+from pipeline.report.colours import INK, MAIN, OTHER
+from pipeline.report.figures import canvas, drawing, svg_of
+from pipeline.report.labels import short_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

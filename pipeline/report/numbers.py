@@ -61,6 +61,17 @@ def microseconds(value: float) -> str:
     return f"{count(value)} us"
 
 
+_IN_NUMBERS = re.compile(  # spaces before a unit, around a plus-minus sign, behind < and >
+    r"(?<=\d) (?=(?:%|\N{PLUS-MINUS SIGN}|[KMGT]?i?B|us|s|min|h|points)(?!\w))"
+    r"|(?<=\N{PLUS-MINUS SIGN}) |(?<=[<>]) (?=\d)"
+)
+
+
+def unbroken(text: str) -> str:
+    """For pages: no line is broken between a number and its unit or its error."""
+    return _IN_NUMBERS.sub("\N{NO-BREAK SPACE}", text)
+
+
 def seconds(value: float) -> str:
     if value < 100:
         return f"{value:.1f} s"
@@ -100,7 +111,12 @@ COLUMNS = (
         seconds,
         "seconds of training, in a first run also of compiling kernels",
     ),
-    Column("predict_us_per_row", "predict/row", microseconds, "time of one worker to rank the classes of a row"),
+    Column(
+        "predict_us_per_row",
+        "predict/row",
+        microseconds,
+        "processor microseconds of one worker to rank the classes of a row",
+    ),
     Column("peak_bytes", "peak memory", size, "peak memory of a worker in training, with what it kept from before"),
 )
 WIDE_COLUMNS = (

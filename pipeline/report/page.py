@@ -16,16 +16,17 @@ from pipeline.report.compression import compression_plot
 from pipeline.report.csvs import csv_text
 from pipeline.report.curves import retrieval_plot, sweep_plots
 from pipeline.report.descent import descent_plots
-from pipeline.report.figures import Lines, Point, Scale, bars, scatter, scoped
+from pipeline.report.figures import Scale, bars, scatter, scoped
 from pipeline.report.first import error_of, first_of
+from pipeline.report.labels import Lines, Point
 from pipeline.report.legend import legend, marked_models
 from pipeline.report.metrics import known
-from pipeline.report.numbers import WIDE_COLUMNS, columns_of, count, percent, plain, seconds, size
+from pipeline.report.numbers import WIDE_COLUMNS, columns_of, count, percent, plain, seconds, size, unbroken
 from pipeline.report.path_tables import path_tables
 from pipeline.report.paths import path_plots
 from pipeline.report.plot import Plot
 from pipeline.report.relaxed import RelaxedPart, relaxed_part
-from pipeline.report.relaxed_members import apart_from_others, models_of_all_classes
+from pipeline.report.relaxed_members import apart_from_others, kind_of, models_of_all_classes
 from pipeline.report.spectrum import spectrum_plot
 from pipeline.report.summary import RunSummary, best_model, non_dominated
 from pipeline.report.table import printable
@@ -71,6 +72,7 @@ def render(run: RunSummary, plots: Sequence[Plot], trees: TreePart, relaxed: Rel
         lstrip_blocks=True,
         finalize=lambda value: value if isinstance(value, Markup) else _shown(value),
     )
+    environment.filters["unbroken"] = unbroken
     return environment.get_template(TEMPLATE).render(
         run=run,
         first=first,
@@ -209,9 +211,7 @@ def _one_vs_rest(run: RunSummary) -> tuple[float | None, str]:
     found = [
         top1
         for name, metrics in run.models.items()
-        if run.kinds.get(name, name).split(" ")[0] == "ovr"
-        and name not in others
-        and (top1 := known(metrics, "top1")) is not None
+        if kind_of(run, name) == "ovr" and name not in others and (top1 := known(metrics, "top1")) is not None
     ]
     return (100 * max(found) if found else None), "best " * (len(found) > 1) + "one-vs-rest accuracy"
 

@@ -6,8 +6,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from pipeline.report.colours import INK, MAIN, OTHER
 from pipeline.report.csvs import csv_text
-from pipeline.report.figures import INK, MAIN, OTHER, Point, Scale, canvas, drawing, name_points, short_name, svg_of
+from pipeline.report.figures import Scale, canvas, drawing, svg_of
+from pipeline.report.labels import Point, name_points, short_name
 from pipeline.report.numbers import short
 from pipeline.report.plot import Plot
 from pipeline.report.relaxed_lines import Method, flat_level, methods_of

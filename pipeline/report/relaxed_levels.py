@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.report.csvs import csv_text
-from pipeline.report.figures import short_name
+from pipeline.report.labels import short_name
 from pipeline.report.relaxed_members import Member, full_size, setting_text
 from pipeline.report.summary import RunSummary
 from pipeline.report.trees_walks import class_name

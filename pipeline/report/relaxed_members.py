@@ -103,8 +103,13 @@ def relaxed_members(run: RunSummary) -> list[Member]:
     return found if others else []
 
 
+def kind_of(run: RunSummary, name: str) -> str:
+    """The config's word for what a model is, its name where that is not told: "ovr" of "ovr, tested on pq"."""
+    return run.kinds.get(name, name).partition(" ")[0].removesuffix(",")
+
+
 def _member(run: RunSummary, name: str) -> Member | None:
-    kind, _, rows = run.kinds.get(name, "").partition(" ")
+    kind, rows = (kind_of(run, name), run.kinds[name].partition(" ")[2]) if name in run.kinds else ("", "")
     hierarchy = run.details.get(name, {}).get("hierarchy") or {}
     word = str(hierarchy.get("family") or kind)
     family = ALIASES.get(word, word)

@@ -73,6 +73,7 @@ class RunSummary:
     class_facts  rows and accuracy of every class
     foremost     what has to be read before anything else
     choices      what to take, by the rows that models were tested on, where these differ; the first is of `models`
+    measured_in  per model, the run whose measurements its times are, where they are of several
     """
 
     name: str
@@ -107,6 +108,7 @@ class RunSummary:
     class_facts: ClassFacts | None = None
     foremost: Sequence[str] = ()
     choices: Sequence[Choice] = ()
+    measured_in: Mapping[str, str] = field(default_factory=dict)
 
 
 def non_dominated(models: Mapping[str, Metrics], gain: str = "top1", cost: str = "test_ops_per_row") -> set[str]:

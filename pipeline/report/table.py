@@ -14,11 +14,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from pipeline.outputs import text_table
+from pipeline.fields import fit
+from pipeline.last_resort import say_line
+from pipeline.outputs import LEAST_NAME, cut_to
 from pipeline.report.first import last_lines
 from pipeline.report.legend import legend, marked_models
 from pipeline.report.numbers import COLUMNS, Column, columns_of
-from pipeline.report.summary import RunSummary
+from pipeline.report.summary import RunSummary, SmallTable
 
 NOTE_WIDTH = 100
 MARK = "*"  # before a model that none other beats
@@ -45,47 +47,68 @@ def cells(run: RunSummary, columns: Sequence[Column]) -> list[list[str]]:
     return lines
 
 
+def named_cells(run: RunSummary) -> list[list[str]]:
+    """The same with the mark before the name, all names one below the other."""
+    lines = cells(run, shown_columns(run))
+    wide = max(cell_len(line[0]) for line in lines)
+    return [[f"{mark:<{wide}} {name}", *rest] for mark, name, *rest in lines]
+
+
 def widths_of(lines: Sequence[Sequence[str]]) -> list[int]:
     return [max(cell_len(line[i]) for line in lines) for i in range(len(lines[0]))]
 
 
-def parts_that_fit(run: RunSummary, width: int | None, gap: int, edge: int) -> list[Sequence[Column]]:
-    """The columns in groups, each of which fits beside the names into `width` cells (None: one group).
+def parts_that_fit(lines: Sequence[Sequence[str]], width: int | None, gap: int, edge: int) -> list[list[list[str]]]:
+    """A table in parts of columns, each of which fits beside the first column into `width` cells (None: one part).
 
     gap, edge  cells between two columns, and around all of them
     """
-    columns = shown_columns(run)
-    widths = widths_of(cells(run, columns))
-    names, rest = edge + widths[0] + gap + widths[1], widths[2:]
-    parts: list[list[Column]] = [[]]
-    used = names
-    for column, wide in zip(columns, rest, strict=True):
-        if width is not None and parts[-1] and used + gap + wide > width:
-            parts.append([])
-            used = names
-        parts[-1].append(column)
+    first, *rest = widths_of(lines)
+    parts: list[list[int]] = [[0]]
+    used = edge + first
+    for i, wide in enumerate(rest, 1):
+        if width is not None and len(parts[-1]) > 1 and used + gap + wide > width:
+            parts.append([0])
+            used = edge + first
+        parts[-1].append(i)
         used += gap + wide
-    return [tuple(part) for part in parts]
+    return [[[line[i] for i in part] for line in lines] for part in parts]
+
+
+def cut_lines(lines: Sequence[Sequence[str]], width: int | None, gap: int, edge: int) -> list[list[str]]:
+    """Cells of which two fit beside each other into `width` cells: longer ones are cut in the middle."""
+    if width is None:
+        return [list(line) for line in lines]
+    first = min(widths_of(lines)[0], max(LEAST_NAME, (width - gap - edge) // 2))
+    rest = max(LEAST_NAME, width - gap - edge - first)
+    return [[cut_to(line[0], first), *(cut_to(cell, rest) for cell in line[1:])] for line in lines]
 
 
 def plain_table(run: RunSummary, width: int | None = None) -> str:
     """Aligned text: names to the left, numbers to the right, no control codes; broken up to fit `width` if given."""
-    parts = [_plain_part(run, columns) for columns in parts_that_fit(run, width, 2, 0)]
-    notes = [line for note in footnotes(run) for line in (textwrap.wrap(note, width) if width else [note])]
-    return "\n\n".join(parts) + "\n" + "".join(f"{note}\n" for note in notes)
+    notes = [line for note in footnotes(run) for line in (_wrapped(note, width) if width else [note])]
+    return plain_lines(named_cells(run), width) + "".join(f"{note}\n" for note in notes)
 
 
-def _plain_part(run: RunSummary, columns: Sequence[Column]) -> str:
-    lines = cells(run, columns)
+def _wrapped(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width, break_on_hyphens=False)
+
+
+def plain_lines(lines: Sequence[Sequence[str]], width: int | None = None) -> str:
+    """Heading, rule and rows; of a table that is broken up, parts one below the other."""
+    return "\n".join(_plain_part(part) for part in parts_that_fit(lines, width, 2, 0))
+
+
+def _plain_part(lines: Sequence[Sequence[str]]) -> str:
     widths = widths_of(lines)
 
     def pad(text: str, i: int) -> str:
         room = " " * (widths[i] - cell_len(text))
-        return text + room if i < 2 else room + text
+        return room + text if i else text + room
 
-    rows = [" ".join([pad(line[0], 0), "  ".join(pad(text, i) for i, text in enumerate(line) if i)]) for line in lines]
+    rows = ["  ".join(pad(text, i) for i, text in enumerate(line)) for line in lines]
     rows.insert(1, "-" * max(cell_len(row) for row in rows))
-    return "\n".join(row.rstrip() for row in rows)
+    return "".join(f"{row.rstrip()}\n" for row in rows)
 
 
 def footnotes(run: RunSummary) -> list[str]:
@@ -96,13 +119,14 @@ def footnotes(run: RunSummary) -> list[str]:
     return [*([mark + text] if text else []), *missing]
 
 
-def rich_table(run: RunSummary, columns: Sequence[Column]) -> Table:
-    heading, *lines = cells(run, columns)
+def rich_table(lines: Sequence[Sequence[str]], marked: Sequence[bool] = ()) -> Table:
+    """marked: rows that stand out."""
+    heading, *rows = lines
     table = Table()
     for i, text in enumerate(heading):
-        table.add_column(escape(text), justify="left" if i < 2 else "right", no_wrap=i != 1)
-    for line in lines:
-        table.add_row(*(escape(text) for text in line), style="bold" if line[0] else None)
+        table.add_column(escape(text), justify="right" if i else "left", no_wrap=i > 0)
+    for place, line in enumerate(rows):
+        table.add_row(*(escape(text) for text in line), style="bold" if any(marked[place : place + 1]) else None)
     return table
 
 
@@ -114,39 +138,51 @@ def writable(text: str, encoding: str | None) -> str:
 def print_table(run: RunSummary, file: TextIO | None = None) -> None:
     """Print the table to `file` (standard output): rich on a terminal unless NO_COLOR is set, else plain text.
 
-    What does not fit into a terminal is broken up into tables one below the other; files and pipes get whole lines.
+    What does not fit into a terminal is broken up into tables one below the other; files and pipes get whole lines,
+    and no name that is cut.
     What is doubtful of the models goes to the standard error, before it; which model to take is the last line.
     """
     out = file or sys.stdout
     out.flush()
     for text in run.findings:
-        sys.stderr.write(writable(f"warning: {printable(text)}\n", sys.stderr.encoding))
+        say_line(f"warning: {text}")
     sys.stderr.flush()
+    console = Console(file=out) if out.isatty() else None
+    width = console.width if console else None
     if run.models:
-        _print_models(run, out)
+        _print_models(run, out, console)
     for place, table in enumerate(run.tables):
-        lines = [list(table.heading), *([printable(cell) for cell in row] for row in table.rows)]
-        text = text_table(lines) if table.rows else ""
-        out.write(writable(("\n" if place or run.models else "") + text, out.encoding))
-        out.write(writable("".join(f"{line}\n" for line in textwrap.wrap(table.note, NOTE_WIDTH)), out.encoding))
+        out.write("\n" if place or run.models else "")
+        if table.rows:
+            _print_small(table, out, console)
+        notes = _wrapped(table.note, min(NOTE_WIDTH, width or NOTE_WIDTH))
+        out.write(writable("".join(f"{line}\n" for line in notes), out.encoding))
     for line in last_lines(run):
-        out.write(writable(f"{printable(line)}\n", out.encoding))
+        out.write(writable(f"{fit(printable(line), width=width or 0)}\n", out.encoding))
     out.flush()
 
 
-def _print_models(run: RunSummary, out: TextIO) -> None:
-    if not out.isatty():
-        out.write(writable(plain_table(run), out.encoding))
-        return
-    console = Console(file=out)
-    if plain_terminal():
-        out.write(writable(plain_table(run, console.width), out.encoding))
+def _print_models(run: RunSummary, out: TextIO, console: Console | None) -> None:
+    if console is None or plain_terminal():
+        out.write(writable(plain_table(run, console.width if console else None), out.encoding))
         return
     console.print(escape(printable(run.name)), style="italic", highlight=False)
-    for columns in parts_that_fit(run, console.width, 3, 4):
-        console.print(rich_table(run, columns))
+    lines, marked = named_cells(run), marked_models(run)
+    for part in parts_that_fit(lines, console.width, 3, 4):
+        console.print(rich_table(part, [name in marked for name in run.models]))
     for note in footnotes(run):
         console.print(escape(note), style="dim", highlight=False)
+
+
+def _print_small(table: SmallTable, out: TextIO, console: Console | None) -> None:
+    """As that of the models: in lines or boxes, in parts that fit."""
+    lines = [list(table.heading), *([printable(cell) for cell in row] for row in table.rows)]
+    if console is None or plain_terminal():
+        width = console.width if console else None
+        out.write(writable(plain_lines(cut_lines(lines, width, 2, 0), width), out.encoding))
+        return
+    for part in parts_that_fit(cut_lines(lines, console.width, 3, 4), console.width, 3, 4):
+        console.print(rich_table(part))
 
 
 def plain_terminal() -> bool:

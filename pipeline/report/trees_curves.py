@@ -5,20 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from pipeline.report.colours import INK, MAIN, OTHER
 from pipeline.report.csvs import csv_text
-from pipeline.report.figures import (
-    INK,
-    MAIN,
-    OTHER,
-    Point,
-    Scale,
-    canvas,
-    drawing,
-    error_bar,
-    name_points,
-    svg_of,
-)
+from pipeline.report.figures import Scale, canvas, drawing, error_bar, svg_of
 from pipeline.report.first import error_of
+from pipeline.report.labels import Point, name_points
 from pipeline.report.metrics import known
 from pipeline.report.numbers import times
 from pipeline.report.plot import Plot

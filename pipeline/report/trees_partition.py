@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from pipeline.report.csvs import csv_text
-from pipeline.report.figures import short_name
+from pipeline.report.labels import short_name
 from pipeline.report.plot import Plot
 from pipeline.report.summary import RunSummary
 from pipeline.report.table import printable

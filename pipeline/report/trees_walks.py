@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.report.csvs import csv_text
-from pipeline.report.figures import short_name
+from pipeline.report.labels import short_name
 from pipeline.report.numbers import short
 from pipeline.report.summary import RunSummary
 from pipeline.report.trees_tables import tree_details

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import textwrap
 from collections.abc import Iterator
 from difflib import get_close_matches
 
 from pipeline.dataset import Dataset
+from pipeline.fields import LEAST, fit
 from pipeline.reproduce import (
     chen_shrivastava,
     deng_trees,
@@ -60,10 +62,10 @@ def list_text(dataset: Dataset | None = None) -> str:
     for figure in catalogue().values():
         if figure.paper != paper:
             paper = figure.paper
-            lines += ["", paper] if lines else [paper]
+            lines += ["", fit(paper)] if lines else [fit(paper)]
         told = f"  {figure.name:<{wide}}  {figure.shows}; {needs_text(figure)}; {figure.takes}"
         why = why_not(figure, dataset) if dataset is not None and figure.needs_data else ""
-        lines.append(f"{told}; not of this dataset: it {why}" if why else told)
+        lines.append(fit(f"{told}; not of this dataset: it {why}" if why else told, wide + 4))
     return "\n".join(lines) + "\n"
 
 
@@ -73,7 +75,7 @@ def details_text(figure: PaperFigure, dataset: Dataset | None = None) -> str:
 
 
 def _details(figure: PaperFigure, dataset: Dataset | None) -> Iterator[str]:
-    yield f"{figure.name}: {figure.shows}"
+    yield fit(f"{figure.name}: {figure.shows}")
     why = why_not(figure, dataset) if dataset is not None and figure.needs_data else ""
     facts = {
         "paper": figure.paper,
@@ -95,5 +97,6 @@ def _details(figure: PaperFigure, dataset: Dataset | None) -> Iterator[str]:
 
 
 def _listed(texts: list[str] | tuple[str, ...]) -> Iterator[str]:
+    width = min(WIDTH, max(LEAST, shutil.get_terminal_size((WIDTH, 0)).columns))
     for text in texts:
-        yield from textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="    ")
+        yield from textwrap.wrap(text, width, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)

@@ -16,6 +16,7 @@ from markupsafe import Markup
 from pipeline.dataset import Dataset
 from pipeline.report.csvs import csv_text
 from pipeline.report.figures import scoped
+from pipeline.report.numbers import unbroken
 from pipeline.report.page import TEMPLATE
 from pipeline.report.table import printable
 from pipeline.reproduce.figure import FAILS, HOLDS, UNKNOWN, Claim, PaperFigure, Shown, Table, Verdict
@@ -62,12 +63,19 @@ class MadeFigure:
 
     @property
     def counted(self) -> str:
-        """How many claims hold, fail and cannot be told."""
+        """How many claims hold, fail and cannot be told: "of 3 claims 2 hold, 1 does not hold"."""
         states = [verdict.state for _, verdict in self.verdicts]
-        return ", ".join(f"{states.count(state)} {told}" for state, told in WORDS.items())
+        found = [(states.count(state), told) for state, told in WORDS.items()]
+        parts = [f"{n:,} {one if n == 1 else several}" for n, (one, several) in found if n]
+        holds = [] if HOLDS in states else ["none holds"]
+        return f"of {len(states):,} claim{'s' * (len(states) != 1)} {', '.join(holds + parts)}"
 
 
-WORDS = {HOLDS: "hold", FAILS: "do not hold", UNKNOWN: "cannot be told here"}
+WORDS = {  # of one claim, of several
+    HOLDS: ("holds", "hold"),
+    FAILS: ("does not hold", "do not hold"),
+    UNKNOWN: ("cannot be told here", "cannot be told here"),
+}
 
 
 def judge_all(figure: PaperFigure, found: Found) -> list[tuple[Claim, Verdict]]:
@@ -102,6 +110,7 @@ def render(made: MadeFigure, folder: Path, csv: str) -> str:
         (plot, Markup(scoped(plot.svg, f"p{i}", escape(plot.title), escape(plot.caption))))
         for i, plot in enumerate(made.shown.plots)
     ]
+    environment.filters["unbroken"] = unbroken
     return environment.get_template(PAGE).render(
         figure=made.figure,
         title=title_of(made.figure.name),

@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from pipeline.config import PqEncoding
+from pipeline.config import OWN_ROWS, PqEncoding
 from pipeline.pool import Pool
 from pipeline.stage import CARD_BYTES, FILE_BYTES, ROWS_STORE, Estimate, Facts, Made, Work
 from pipeline.stages.encoding import EncodeStage, marks_folder
@@ -30,12 +30,16 @@ from tasks.quantize.blocks import (
     sample_block,
 )
 from tasks.quantize.kmeans import CodebookSums, train_codebooks
-from tasks.quantize.pq import PqParams
+from tasks.quantize.pq import PqParams, PQShape
 from tasks.quantize.resume import encode_block_once
+from tasks.rows import Csr
 from tasks.rows.base import Array
 from tasks.sums import FAN_IN
 
 FIRST_ROWS = 8  # rows per centroid among which the first centroids are chosen
+
+
+SPARSE = 'the rows are sparse: leave this encoding out, and let learners take them as they are (rows = "x")'
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,12 @@ class PqStage(EncodeStage):
         """Raises PQShape and PQTooFewRows with the values that would do."""
         given = {key: getattr(encoding, key) for key in PqParams.__dataclass_fields__}
         params, n_features = PqParams(**given), facts.rows[encoding.rows].n_features
-        params.resolve(n_features)
+        try:
+            params.resolve(n_features)
+        except PQShape as error:
+            if facts.dataset.body == Csr.body and encoding.rows == OWN_ROWS:
+                raise PQShape(error.what, error.where, SPARSE) from None
+            raise
         params.check_rows(facts.dataset.split_counts["train"])
         return cls(encoding, params, n_features)
 

@@ -40,6 +40,7 @@ from tasks.models.base import Model
 from tasks.models.card import SETTINGS
 from tasks.models.encoder import Encoder, PqEncoder
 from tasks.models.encoder_folder import load_encoder
+from tasks.models.feature_names import FEATURES
 from tasks.models.folder import save_model
 from tasks.models.header import plain_values
 from tasks.places import at
@@ -116,6 +117,7 @@ def origin(work: Work, learner: Learner) -> dict[str, Any]:
         "dataset": work.dataset.digest,
         "dataset_name": at(work.dataset.path).name,
         "train_rows": int(work.dataset.split_counts["train"]),
+        **({} if (names := work.dataset.feature_names) is None else {FEATURES: names.told()}),
         SETTINGS: plain_values({key: value for key, value in told.items() if value is not None}),
     }
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tasks.models.certificate import certificate_line
+from tasks.models.feature_names import ESTIMATOR, FEATURES, feature_names
 from tasks.models.flat import PROBABILISTIC
 from tasks.models.registry import config_word
 
@@ -25,7 +26,7 @@ METRIC_NAMES = {  # measure and unit
     "model_bytes": ("parameters", "bytes"),
     "training_bytes": ("parameters while training", "bytes"),
     "train_seconds": ("training", "seconds"),
-    "predict_us_per_row": ("prediction", "microseconds per row"),
+    "predict_us_per_row": ("prediction", "processor microseconds per row"),
     "peak_bytes": ("peak memory of a worker", "bytes"),
     "test_rows": ("test rows", "rows"),
     "nodes": ("nodes of the tree", "nodes"),
@@ -40,7 +41,6 @@ TRAINED = {  # other facts of the provenance that the card has words for, in its
     "dataset": "digest of the dataset",
 }
 TREES = ("label-tree", "bengio-tree", "kmeans-tree", "tree-svm")  # their probabilities are of paths, not of log-odds
-ESTIMATOR = "estimator"  # in the provenance: what an estimator has noted of itself when it saved the model
 _MARKDOWN = re.compile(  # what may begin markup where it stands: "train_rows" and 0.5 hold none
     r"[\\`*\[\]#|~$@]|(?<![^\W_])_|_(?![^\W_])|:(?=//|[\w+-]+:)|(?<=www)\.|^[+-]",
     re.IGNORECASE,
@@ -104,13 +104,22 @@ def _brief(value: Any) -> str:
     return f"{len(value):,} entries in model.json" if isinstance(value, list) else str(value)
 
 
+def features_text(told: Mapping[str, Any]) -> str:
+    """How many features have names, and the first and the last of these."""
+    names = told.get("names")
+    return f"{told.get('count')}" + (f", {names[0]!r} .. {names[-1]!r}" if isinstance(names, list) and names else "")
+
+
 def _origin(provenance: Mapping[str, Any]) -> list[str]:
     """How it was trained: the data and the seed, what the fit has found, the settings."""
     known = [(word, provenance[key]) for key, word in TRAINED.items() if key in provenance]
-    rest = [(key, value) for key, value in sorted(provenance.items()) if key not in (*TRAINED, SETTINGS, ESTIMATOR)]
+    beside = (*TRAINED, SETTINGS, ESTIMATOR, FEATURES)
+    rest = [(key, value) for key, value in sorted(provenance.items()) if key not in beside]
     lines = ["", "## How it was trained", ""]
     if note := _note(provenance):
         known = [(ESTIMATOR, f"{note.get('class', 'not recorded')}, its parameters are in model.json"), *known]
+    if isinstance(features := provenance.get(FEATURES), Mapping):
+        known.append(("named features", features_text(features)))
     lines += [f"- {markdown_text(key)}: {markdown_text(_brief(value))}" for key, value in [*known, *rest]]
     settings = provenance.get(SETTINGS)
     if isinstance(settings, Mapping) and settings:
@@ -143,31 +152,18 @@ def _use(header: Mapping[str, Any], provenance: Mapping[str, Any]) -> list[str]:
     lines += ["labelgrove export THIS_FOLDER --to npz -o model.npz", "```", ""]
     if takes_images(header):
         return [*lines, "DATA: a folder of images, or files of them."]
-    if note := _note(provenance):
-        return [*lines, *_use_in_python(header, note)]
-    return [
-        *lines,
-        "```python",
-        "from tasks.models.folder import load_model",
-        "from tasks.rows import Dense",
-        "",
-        'model = load_model("THIS_FOLDER")',
-        f"ranking = model.rank(Dense(rows), 5)  # rows: an array (n, {raw_width(header)}) of float32",
-        "names = [[model.classes.names[c] for c in row if c >= 0] for row in ranking.classes]",
-        "```",
-    ]
+    return [*lines, *_use_in_python(header, provenance)]
 
 
-def _use_in_python(header: Mapping[str, Any], note: Mapping[str, Any]) -> list[str]:
-    """Lines for a model that an estimator has saved: its labels come back as they were given."""
+def _use_in_python(header: Mapping[str, Any], provenance: Mapping[str, Any]) -> list[str]:
+    """Lines that take any rows, sparse ones too; of a model that an estimator has saved, labels come back as given."""
     lines = ["```python", "from pipeline import TrainedClassifier", "", 'model = TrainedClassifier.load("THIS_FOLDER")']
     lines += [f"labels = model.predict(rows)  # (n,), of rows (n, {raw_width(header)})"]
     if header.get(PROBABILISTIC):
         lines += [f"shares = model.predict_proba(rows)  # (n, {header['n_classes']}), columns as in model.classes_"]
     takes = "Rows are numbers: a NumPy array, a SciPy sparse matrix, a zarr or Dask array"
-    features = note.get("features")
-    if isinstance(features, list) and features:
-        takes += f", or a data frame with the {len(features):,} columns of the fit, in their order"
+    if (known := feature_names(provenance)) is not None and known.names and known.count == raw_width(header):
+        takes += f", or a data frame with the {known.count:,} columns of the fit, in their order"
     return [*lines, "```", "", f"{takes}. They are used as float32."]
 
 

@@ -27,6 +27,7 @@ from tasks.models.base import Model, Ranking, has_doubt
 from tasks.models.card import model_card
 from tasks.models.encoder import Encoder, encode_all
 from tasks.models.errors import ModelDamaged, ModelFormat
+from tasks.models.feature_names import FeatureNames, feature_names
 from tasks.models.fetched import local_model
 from tasks.models.flat import is_flat, is_probabilistic, is_tree, rank_flat
 from tasks.models.header import RESTORE, content_digest, json_text, make_header, plain_values, read_header
@@ -58,6 +59,12 @@ class SavedModel:
         return self.encoders[0].n_features if self.encoders else self.model.n_features
 
     @property
+    def feature_names(self) -> FeatureNames | None:
+        """Of those columns; None where the rows that it learnt from had none. Never names of another number of them."""
+        found = feature_names(self.header.get("provenance", {}))
+        return found if found is not None and found.count == self.n_features else None
+
+    @property
     def probabilistic(self) -> bool:
         """Whether its scores are log-odds or probabilities, so that predictions hold probabilities."""
         return is_probabilistic(self.model)
@@ -76,6 +83,10 @@ class SavedModel:
         if labels is not None and self.probabilistic and is_flat(self.model):
             return rank_flat(self.model, rows, top, labels)
         return self.model.rank(rows, top)
+
+    def searching(self, beam: int | None) -> SavedModel:
+        """The same with another beam of its own, of a tree; None: as it is."""
+        return replace(self, model=self.model.searched(beam)) if beam is not None and is_tree(self.model) else self
 
     def doubting(self, doubt: float | None) -> SavedModel:
         """The same with another doubt, of a hierarchy; None: as it is."""
@@ -162,10 +173,10 @@ def publish_model(source: str | Path, target: str | Path, metrics: Mapping[str, 
 
     beam  of a tree: that it was tested with, to be its own from now on
     """
-    saved = load_model(source)
+    saved = load_model(source).searching(beam)
     return save_model(
         target,
-        saved.model if beam is None or not is_tree(saved.model) else saved.model.searched(beam),
+        saved.model,
         saved.classes,
         rows=saved.header["rows"],
         test_rows=saved.header["test_rows"],

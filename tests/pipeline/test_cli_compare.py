@@ -13,7 +13,7 @@ import pytest
 
 from pipeline.comparing.rows import Paired
 from tasks import places
-from tests.pipeline.cli_caller import assert_refused, gaussian, labelgrove, metrics, succeeds, write_source
+from tests.pipeline.cli_caller import assert_refused, gaussian, labelgrove, metrics, snapshot, succeeds, write_source
 
 N_CLASSES = 5
 CONFIG = """\
@@ -134,6 +134,11 @@ def test_the_same_rows_with_other_features_compare_and_are_said(made: Path) -> N
     assert "Where they differ most" in page
 
 
+def found_lines(found: dict) -> list[list[str]]:
+    """How what else to know of each set of rows begins."""
+    return [[line[:30] for line in one["advice"]["lines"][1:]] for one in found["advice_by_rows"]]
+
+
 def test_other_rows_do_not_compare_and_that_comes_first(made: Path, tmp_path: Path) -> None:
     said = succeeds("compare", made / "runs/a", made / "runs/b", made / "runs/d", "-o", tmp_path / "x.html")
     assert "their accuracies do not compare: a, b; d" in said.err
@@ -146,7 +151,10 @@ def test_other_rows_do_not_compare_and_that_comes_first(made: Path, tmp_path: Pa
     assert second.startswith("of d: take d/")
     page = (tmp_path / "x.html").read_text()
     assert page.index("do not compare") < page.index("Which model?") < page.index("<h2>Models</h2>")
-    words = ["Which model?", "Of a, b: take ", "Of d: take d/", "<figure>"]
+    others = found_lines(compared(made, "a", "b", "d"))
+    assert others[0]
+    assert "<h1>Comparison of a, b and d</h1>" in page
+    words = ["Which model?", "Of a, b: take ", *others[0], "Of d: take d/", *others[1], "<figure>"]
     assert sorted(words, key=page.index) == words
     found = compared(made, "a", "b", "d")
     assert not found["comparable"]
@@ -234,6 +242,15 @@ def test_a_page_that_is_there_stays_and_the_table_comes_first(made: Path, tmp_pa
     first = page.read_bytes()
     succeeds("compare", made / "runs/a", made / "runs/b", "-o", page, "--force")
     assert page.read_bytes() == first
+    page.unlink()
+    said = labelgrove("compare", made / "runs/a", made / "runs/b", "-o", page)
+    assert f"the folder of the page's CSV is there already [{tmp_path / 'x-figures'}]" in said.err
+    (tmp_path / "x-figures/notes.txt").write_text("mine")  # so it is no folder of compare's alone
+    before = snapshot(tmp_path)
+    said = labelgrove("compare", made / "runs/a", made / "runs/b", "-o", page, "--force")
+    assert f"compare has not made is in the way [{tmp_path / 'x-figures'}]" in said.err
+    assert said.code == 2
+    assert snapshot(tmp_path) == before
 
 
 @pytest.mark.parametrize("ended", ["row-by-row.csv", "accuracy-cost.csv", "x.html"])

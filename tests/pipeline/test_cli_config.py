@@ -6,7 +6,9 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
+import scipy.sparse
 
 from tests.pipeline.cli_caller import CONFIG, assert_refused, gaussian, labelgrove, snapshot, succeeds, write_source
 
@@ -140,9 +142,20 @@ def test_check_lists_everything_at_once(made: Path, tmp_path: Path) -> None:
     assert listed.code == 4
 
 
+def test_sparse_rows_that_cannot_be_cut_are_learnt_from_as_they_are(tmp_path: Path) -> None:
+    rows = scipy.sparse.csr_matrix(np.eye(7, dtype=np.float32)[np.arange(40) % 7])
+    scipy.sparse.save_npz(tmp_path / "x.npz", rows)
+    np.save(tmp_path / "y.npy", np.arange(40) % 7)
+    succeeds("ingest", tmp_path / "x.npz", tmp_path / "d.zarr", "--labels", tmp_path / "y.npy")
+    text = '[[encode]]\nname = "pq"\nkind = "pq"\nsubquantizers = 2\nbits = 2\n'
+    text += '[[train]]\nname = "a"\nkind = "ovr"\nrows = "pq"\n'
+    (tmp_path / "c.toml").write_text('name = "c"\n[data]\npath = "d.zarr"\n' + text)
+    assert_refused(tmp_path, 2, "PQShape", "the rows are sparse", 'rows = "x"', by=("check", tmp_path / "c.toml"))
+
+
 def test_check_looks_at_the_data_of_a_config_that_is_wrong_elsewhere(made: Path) -> None:
     path = config(made, "bits = 6", "bitts = 6\ndepht = 3")
-    said = assert_refused(made, 2, "ConfigError", "2 findings", "SplitDrawn", by=("check", path))
+    said = assert_refused(made, 2, "ConfigError", "2 findings", by=("check", path))
     assert "nothing stands in the way" not in said.out
     assert_refused(made, 2, "ConfigError", "DatasetMissing", by=("check", path, "-s", "data.path=none"))
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pipeline import outputs
 from pipeline.fields import LEAST, NAME_WIDTH, fields_text, fit
-from pipeline.outputs import cut_to
+from pipeline.outputs import cells, cut_to
 from tests.pipeline.cli_caller import labelgrove, succeeds
 from tests.pipeline.test_inspect_dataset import made
 
@@ -30,6 +31,26 @@ def test_values_stand_one_below_the_other() -> None:
     assert len(first) > 1
     assert all(line[NAME_WIDTH + 2 :].startswith("a ") for line in first)
     assert last == f"{'digest':<{NAME_WIDTH}}  0123"
+
+
+@pytest.mark.parametrize("letter", ["a", "\u6f22", "e\u0301"], ids=["narrow", "wide", "combining"])
+@pytest.mark.parametrize("width", [0, 2, 3, 4, 12, 40, 41])
+def test_a_name_is_cut_as_by_one_letter_at_a_time(letter: str, width: int) -> None:
+    for n in (0, 1, 5, 12, 20, 40, 41, 80):
+        text = "".join(f"{letter}{i % 10}" for i in range(n))
+        head, tail = text, text
+        while cells(head) > max(0, width - 3 + 1) // 2:
+            head = head[:-1]
+        while cells(tail) > max(0, width - 3) // 2:
+            tail = tail[1:]
+        assert cut_to(text, width) == (text if cells(text) <= width else f"{head}...{tail}")
+
+
+def test_of_a_long_name_only_what_stays_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = []
+    monkeypatch.setattr(outputs, "east_asian_width", lambda letter: looked.append(letter) or "N")
+    assert cut_to("a" * 1_000_000 + "b", 40) == "a" * 19 + "..." + "a" * 17 + "b"
+    assert len(looked) < 50
 
 
 def test_names_within_sentences_are_cut_in_the_middle(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,6 +69,20 @@ def test_what_a_model_says_of_itself(datasets: dict[str, Dataset], tmp_path: Pat
         assert words in text
 
 
+def test_long_lists_are_whole_in_json_alone(tmp_path: Path) -> None:
+    names, keys = [f"feat_{i}" for i in range(256)], {f"key_{i}": i for i in range(100)}
+    told = {"estimator": {"features": names, "labels": "<i8"}, "keys": keys, "few": [1, 2]}
+    model, table = LinearModel(np.zeros((2, 2), np.float32)), ClassTable(("0", "1"), ("a", "b"))
+    save_model(tmp_path / "m", model, table, provenance=told)
+    assert inspected(tmp_path / "m")["provenance"] == told
+    text = " ".join(succeeds("inspect", tmp_path / "m").out.split())
+    assert "256 entries: feat_0 .. feat_255" in text
+    assert "100 keys: key_0 .. key_99" in text
+    assert "[1, 2]" in text
+    assert '"labels": "<i8"' in text
+    assert "feat_7" not in text
+
+
 @pytest.mark.parametrize("kind", ["heshing", "flat-hash"])
 @pytest.mark.parametrize("body", ["dense", "csr"])
 def test_hash_of_a_model_on_real_rows(kind: str, body: str, datasets: dict[str, Dataset], tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from pipeline.progress import BarView, PlainView
+from pipeline.progress import BarView, PlainView, shown_name
 from pipeline.runner import View
 from pipeline.watching import pace
 from pipeline.watching.pace import Going, Pace
@@ -58,3 +58,29 @@ def test_what_was_done_before_the_clock_started_counts_for_no_rate(monkeypatch: 
         rate, eta = told("sgd_x", done, 100, 100 * done)
     assert rate == pytest.approx(50.0)
     assert eta == pytest.approx(2.0 * 30)
+
+
+@pytest.mark.parametrize(
+    ("name", "shown_as"),
+    [
+        ("scores_trace-norm_pair04_relgap0.028159_rank69", "trace-norm pair 4: scores"),
+        ("gradient_my_model_pair112", "my_model pair 112: gradient"),
+        ("train_tree", "train_tree"),
+        ("sgd_a_pair", "sgd_a_pair"),
+    ],
+    ids=["iteration", "first", "step", "a-name"],
+)
+def test_names_of_a_path_are_those_that_people_read(name: str, shown_as: str) -> None:
+    assert shown_name(name) == shown_as
+    view = PlainView(every=1e9)
+    for done in range(3):
+        view.progress(name, done, 2, done, 2)
+    assert f"{view.call}{view.counts}".startswith(f"{shown_as}: 2/2 tasks")
+
+
+def test_the_iterations_of_a_pair_are_one_call() -> None:
+    view = PlainView(every=1e9)
+    for gap in ("0.5", "0.25"):
+        for done in range(5):
+            view.progress(f"scores_t_pair01_relgap{gap}_rank3", done, 4, done, 4)
+    assert shown(view) == (8, 8)

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from pipeline.report.csvs import csv_text
 from pipeline.report.first import last_lines
-from pipeline.report.numbers import COLUMNS, WIDE_COLUMNS, count, percent, seconds, size, times
+from pipeline.report.numbers import COLUMNS, WIDE_COLUMNS, count, percent, seconds, size, times, unbroken
 from pipeline.report.page import plots_of, write_report
-from pipeline.report.summary import RunSummary, StepTiming, best_model, non_dominated
+from pipeline.report.summary import RunSummary, SmallTable, StepTiming, best_model, non_dominated
 from pipeline.report.table import plain_table, print_table, printable
 from tests.naive import models as naive
 
@@ -324,6 +324,30 @@ def test_any_name_prints_as_text(name: str, monkeypatch: pytest.MonkeyPatch) -> 
         assert not set(out.getvalue()) & {"\x00", "\u202e"}
 
 
+SMALL = SmallTable(
+    "Others", ("  model", *(f"column {i}" for i in range(12))), [["* a" * 30, *["x" * 9] * 11, "y" * 99]]
+)
+
+
+@pytest.mark.parametrize("term", ["dumb", "xterm"])
+def test_every_table_fits_a_terminal_and_is_whole_in_a_pipe(term: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", term)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    run = replace(summary(), tables=[SMALL])
+    out, pipe = Terminal(), io.StringIO()
+    print_table(run, out)
+    lines = re.sub("\x1b\\[[0-9;]*m", "", out.getvalue()).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert sum("* a" in line for line in lines) > 2  # the name is beside each part
+    print_table(run, pipe)
+    lines = pipe.getvalue().splitlines()
+    place = next(i for i, line in enumerate(lines) if line.startswith("  model") and "column 11" in line)
+    assert set(lines[place + 1]) == {"-"}
+    assert lines[place + 2].startswith("* a" * 30)
+    assert lines[place + 2].endswith("y" * 99)
+
+
 def test_an_output_of_ascii_only_does_not_fail() -> None:
     raw = io.BytesIO()
     out = io.TextIOWrapper(raw, encoding="ascii", write_through=True)
@@ -332,6 +356,16 @@ def test_an_output_of_ascii_only_does_not_fail() -> None:
 
 
 # ---- numbers -----------------------------------------------------------------------------------------------------
+
+
+def test_no_line_of_the_page_ends_within_a_number() -> None:
+    text = unbroken("Take km: 50.6 \N{PLUS-MINUS SIGN} 1.7 %, > 99.9 % in 3 us, 2.5 MiB of 3 samples, 4 men")
+    assert text.split(" ") == [
+        "Take",
+        "km:",
+        "50.6\xa0\N{PLUS-MINUS SIGN}\xa01.7\xa0%,",
+        *(">\xa099.9\xa0%", "in", "3\xa0us,", "2.5\xa0MiB", "of", "3", "samples,", "4", "men"),
+    ]
 
 
 def test_numbers_as_people_read_them() -> None:

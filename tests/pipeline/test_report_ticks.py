@@ -12,7 +12,8 @@ import pytest
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from pipeline.report.figures import SETTINGS, Lines, Point, Scale, Series, canvas, line_plot, name_points, scatter
+from pipeline.report.figures import SETTINGS, Scale, Series, canvas, line_plot, scatter
+from pipeline.report.labels import Lines, Point, name_points, name_reference
 from pipeline.report.numbers import count, short, size
 
 
@@ -110,3 +111,26 @@ def test_a_name_that_is_far_from_its_point_is_joined_to_it() -> None:
         joined = [text.arrow_patch is not None for text in axes.texts]
     assert joined[:4] == [False] * 4
     assert joined[-1]
+
+
+@pytest.mark.parametrize("end", [2.0, 900.0], ids=["left", "right"])
+def test_captions_of_lines_are_written_on_no_point_and_no_bar(end: float) -> None:
+    """Points and bars at one end of the level, and where the caption of the upright line would begin."""
+    points = [Point(f"m{i}", end * (1 + i / 30), 50.0 + i, i == 0, 3.0) for i in range(3)]
+    points += [Point("low", 95.0, 20.0, error=4.0), Point("other", 60.0, 90.0)]
+    lines = Lines(100.0, "100 classes: one-vs-rest", 50.5, "one-vs-rest accuracy")
+    with mpl.rc_context(SETTINGS):
+        figure, axes = canvas(3.9)
+        axes.plot([p.x for p in points], [p.y for p in points], "o")
+        axes.set_xscale("log")
+        axes.margins(0.18, 0.18)
+        figure.tight_layout()
+        name_reference(axes, points, lines)
+        edges, captions = axes.get_window_extent(), [box_of(text) for text in axes.texts]
+        marks = [Bbox([axes.transData.transform((p.x, p.y + side * p.error)) for side in (-1, 1)]) for p in points]
+    assert len(captions) == 2
+    for caption in captions:
+        assert edges.padded(1.0).containsx(caption.x0)
+        assert edges.padded(1.0).containsx(caption.x1)
+        assert not [point for point, mark in zip(points, marks, strict=True) if caption.overlaps(mark.padded(3.0))]
+    assert not captions[0].overlaps(captions[1])

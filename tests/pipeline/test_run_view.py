@@ -146,6 +146,9 @@ def test_it_is_found_by_its_config_which_may_have_changed(made: Path, tmp_path: 
 def test_no_run_and_no_results_have_names(copy: Path, tmp_path: Path) -> None:
     with pytest.raises(RunMissing, match="there is no such file or folder"):
         Run(tmp_path / "nothing")
+    for given in (None, 3, b"runs/a", "a\0b"):
+        with pytest.raises(RunMissing, match="give a run folder"):
+            Run(given)  # type: ignore[arg-type]
     run = Run(copy)
     (copy / "metrics.json").unlink()
     for ask in (lambda: run.models, lambda: run.metrics, lambda: run.report, run.table, run._repr_html_):

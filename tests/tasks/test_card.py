@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from scipy import sparse
 
 from tasks.features.pca_encoder import PcaEncoder
 from tasks.models.card import METRIC_NAMES, code_text, markdown_text
@@ -84,10 +85,14 @@ def test_its_lines_of_python_work(tmp_path: Path, encoder: str) -> None:
     (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     width = 11 if encoder == "pca" else 6
     assert f"(n, {width})" in code
-    found: dict[str, Any] = {"rows": random.normal(size=(4, width)).astype(np.float32)}
-    exec(code.replace("THIS_FOLDER", str(tmp_path / "m")), found)
-    assert len(found["names"]) == 4
-    assert {name for row in found["names"] for name in row} <= set(class_table(9).names)
+    rows = random.normal(size=(4, width)).astype(np.float32)
+    told = []
+    for given in (rows, sparse.csr_matrix(rows)):
+        found: dict[str, Any] = {"rows": given}
+        exec(code.replace("THIS_FOLDER", str(tmp_path / "m")), found)
+        told.append([str(label) for label in found["labels"]])
+    assert told[0] == told[1]
+    assert set(told[0]) <= set(class_table(9).names)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +132,7 @@ def test_its_first_place_is_that_of_the_model(tmp_path: Path) -> None:
     found: dict[str, Any] = {"rows": small_rows(1)}
     exec(code.replace("THIS_FOLDER", str(tmp_path / "m")), found)
     best = linear(1).rank(Dense(small_rows(1)), 1).classes[:, 0]
-    assert [row[0] for row in found["names"]] == [class_table(9).names[c] for c in best]
+    assert [str(label) for label in found["labels"]] == [class_table(9).names[c] for c in best]
 
 
 def test_the_commands_it_shows_exist(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 import zarr
 from sklearn.base import clone
 
@@ -52,6 +53,9 @@ NO_NUMBERS: dict[str, tuple[Any, str]] = {
     "spans": (np.zeros((40, 8), "m8[s]"), "X holds time spans"),
     "lists-of-text": ([["1", "2"]] * 40, "X holds text"),
     "lists-with-text": ([[1, "2"]] * 40, "X holds text"),
+    "complex": (ROWS + 1j, r"Complex data not supported: X is of dtype complex64 \[X\]"),
+    "frame-complex": (frame([1j] * 40), r"Complex data not supported: .*\[X, column 1\]"),
+    "sparse-complex": (scipy.sparse.csr_matrix(ROWS + 1j), "Complex data not supported"),
     "object-text": (with_one("1.5"), r"X holds text, '1.5', .*\[X, row 3, column 2\]"),
     "object-dict": (with_one({}), r"float\(\) argument must be a string or a real number, not 'dict' \[X, row 3, colu"),
     "object-date": (with_one(np.datetime64("2020-01-01")), r"not 'datetime64' \[X, row 3, column 2\]"),
@@ -78,6 +82,40 @@ def test_rows_that_are_no_numbers(kind: str, fitted: Any) -> None:
             work()
         assert isinstance(found.value, BadRows)
         assert isinstance(found.value, TypeError)
+
+
+FORMS: dict[str, Callable[[Any], Any]] = {
+    "array": np.asarray,
+    "float16": np.float16,
+    "object": lambda rows: rows.astype(object),
+    "lists": lambda rows: rows.tolist(),
+    "frame": pd.DataFrame,
+    "csr": scipy.sparse.csr_matrix,
+    "csc": scipy.sparse.csc_matrix,
+}
+
+
+@pytest.mark.parametrize(("value", "word"), [(np.nan, "NaN"), (-np.inf, "infinity")], ids=["nan", "inf"])
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_that_are_not_finite(form: str, value: float, word: str, fitted: Any) -> None:
+    rows = ROWS.copy()
+    rows[[5, 7, 5], [6, 0, 3]] = value
+    for work in (fitted.predict, lambda given: clone(fitted).fit(given, LABELS)):
+        with pytest.raises(BadRows, match=rf"Input X contains {word}.*\[X, row 5, column 3\]"):
+            work(FORMS[form](rows))
+
+
+def test_rows_and_labels_are_never_written_into_a_message(fitted: Any) -> None:
+    large = ROWS.astype(np.float64)
+    large[3, 1] = 1e300
+    with pytest.raises(BadRows, match=r"too large .*\[X, row 3, column 1 of these 40 rows\]"):
+        fitted.predict(large)
+    with pytest.raises(BadRows, match=r"Expected 2D array, got 1D array instead.*\n.*Reshape your data"):
+        fitted.predict(ROWS[0])
+    with pytest.raises(BadRows, match=r"Complex data not supported: y is of dtype complex128 \[y\]"):
+        clone(fitted).fit(ROWS, np.arange(40) + 1j)
+    with pytest.raises(BadRows, match=r"Input y contains infinity.*\[y, row 2\]"):
+        clone(fitted).fit(ROWS, [0, 1, np.inf, 3] * 10)
 
 
 @pytest.mark.parametrize("kind", ["object", "decimal", "bool", "uint8", "frame", "frame-Int64"])
@@ -131,8 +169,9 @@ def test_a_block_that_raises_is_named(fitted: Any) -> None:
     assert isinstance(found.value.__cause__, OSError)
     with pytest.raises(BadRows, match=said):
         ProductQuantizer(bits=2).fit(failing(OSError("no such sector")))
-    unknown = failing(ValueError("a\nb"))[da.ones(40, chunks=15) > 0]
-    with pytest.raises(BadRows, match=r"block 2 of 3 .*\(from row 30 on\) cannot be computed: ValueError: a \[X\]"):
+    unknown = failing(ValueError("a\x1b\nb"))[da.ones(40, chunks=15) > 0]
+    said = r"block 2 of 3 .*\(from row 30 on\) cannot be computed: ValueError: a\uFFFD \[X\]"
+    with pytest.raises(BadRows, match=said):
         clone(fitted).fit(unknown, LABELS)
     with pytest.raises(RunLocked):  # a named error stays what it is
         clone(fitted).fit(failing(RunLocked("who", "where", "what")), LABELS)

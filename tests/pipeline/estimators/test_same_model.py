@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
+import pyarrow.parquet as pq
 import pytest
+from sklearn.model_selection import GridSearchCV
 
 from pipeline import (
     AveragedSGDClassifier,
@@ -17,12 +20,14 @@ from pipeline import (
     ProductQuantizer,
     RelaxedHierarchyClassifier,
     TraceNormClassifier,
+    TrainedClassifier,
 )
 from pipeline.config import load_config
 from pipeline.connection.profile import Profile
 from pipeline.ingest import ingest
 from pipeline.runner import run_config
 from tasks.models.folder import load_model
+from tests.pipeline.cli_caller import labelgrove
 from tests.pipeline.estimators.small import PLANTS, problem
 
 SEED = 3
@@ -64,6 +69,39 @@ def test_the_model_is_that_of_a_run(kind: str, estimator: Any, keys: str, tmp_pa
     assert estimator.model_.digest == made.digest
     for name, tensor in made.model.tensors().items():
         np.testing.assert_array_equal(estimator.model_.model.tensors()[name], tensor)
+    estimator.save(tmp_path / "saved")
+    saved = load_model(tmp_path / "saved")
+    assert estimator.model_.model.header() == saved.model.header() == made.model.header()  # with beam and doubt
+    of_run = TrainedClassifier.load(result.folder / "models" / kind)
+    np.testing.assert_array_equal(estimator.predict(rows), of_run.predict(rows))
+
+
+@pytest.mark.parametrize("kind", [KMeansTreeClassifier, LabelTreeClassifier])
+def test_the_beam_is_that_of_the_model(kind: Any, tmp_path: Path) -> None:
+    """In memory, in the saved folder, on the command line and in ONNX."""
+    rows, _ = problem(300, 6)
+    labels = np.random.default_rng(0).integers(0, 12, 300)  # nothing to learn: a walk and a search differ
+    rows[np.arange(300), labels % 8] += 2
+    np.save(tmp_path / "rows.npy", rows)
+    said = []
+    for beam in (1, 4):
+        model = kind(3, 2, beam=beam, rounds=2, least_rows=500).fit(rows, labels)
+        place = tmp_path / f"beam-{beam}"
+        model.save(place)
+        assert model.model_.model.beam == load_model(place).model.beam == beam
+        said.append(model.predict(rows))
+        done = labelgrove("predict", place, tmp_path / "rows.npy", "-o", tmp_path / "p.parquet", "--force")
+        assert done.code == 0, done.err
+        best = [row[0] for row in pq.read_table(tmp_path / "p.parquet")["classes"].to_pylist()]
+        np.testing.assert_array_equal(model.classes_[best], said[-1])
+        done = labelgrove("export", place, "--to", "onnx", "-o", tmp_path / f"{beam}.onnx")
+        assert done.code == 0, done.err
+        session = onnxruntime.InferenceSession(tmp_path / f"{beam}.onnx")
+        classes = session.run(["classes"], {session.get_inputs()[0].name: rows})[0]
+        assert np.mean(model.classes_[classes[:, 0]] == said[-1]) > 0.99  # ties of sums in another order
+    assert np.mean(said[0] != said[1]) > 0.02
+    grid = GridSearchCV(kind(3, 2, rounds=2, least_rows=500), {"beam": [1, 4]}, cv=2).fit(rows, labels)
+    assert len(set(grid.cv_results_["mean_test_score"])) == 2
 
 
 def test_a_mapping_is_the_taxonomy_of_a_file(tmp_path: Path) -> None:

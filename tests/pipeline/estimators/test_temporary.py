@@ -88,8 +88,12 @@ def test_only_what_nobody_holds_is_removed(tmp_path: Path, monkeypatch: pytest.M
     os.utime(bare, (0, 0))
     full = made(f"{PREFIX}full", None)
     (full / "file").write_text("of a version without locks")
-    os.utime(full, (0, 0))
+    os.utime(full, (0, 0))  # somebody writes in it
     assert sweep(str(tmp_path)) == [str(bare)]
+    (full / "deep").mkdir()
+    for path in (full / "file", full / "deep", full):
+        os.utime(path, (0, 0))
+    assert sweep(str(tmp_path)) == [str(full)]
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     (other / OWNER).write_text(here)
     assert sweep(str(tmp_path)) == []

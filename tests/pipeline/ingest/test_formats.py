@@ -140,8 +140,15 @@ def test_layers_and_embeddings_of_anndata(tmp_path, digests):
     for place in ("layers/raw", "obsm/X_pca"):
         found = ingest(tmp_path / "x.h5ad", tmp_path / "d.zarr", rows_at=place, labels_at="label", force=True)
         assert found.digest == digests["float32"]
-    with pytest.raises(UnknownInput, match="'obs/label', 'obs/batch'"):
+    with pytest.raises(UnknownInput, match="'obs/label', 'obs/batch'") as caught:
         ingest(tmp_path / "x.h5ad", tmp_path / "e.zarr", rows_at="layers/raw")
+    assert caught.value.hint.startswith("name it: --labels-at obs/label (obs/label: ")
+    assert "obs/batch: 1 names" in caught.value.hint
+    made.obs = made.obs.rename(columns={"label": "lot"})
+    made.write_h5ad(tmp_path / "y.h5ad")
+    with pytest.raises(UnknownInput) as caught:  # neither is called as labels are
+        ingest(tmp_path / "y.h5ad", tmp_path / "e.zarr", rows_at="layers/raw")
+    assert caught.value.hint.startswith("name it: --labels-at NAME; ")
 
 
 @pytest.mark.parametrize("column", ["text", "categorical", "numbers"])

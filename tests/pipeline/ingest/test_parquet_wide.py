@@ -49,10 +49,15 @@ def test_numbers_beside_labels_and_ids(tmp_path: Path, label: Any) -> None:
     np.testing.assert_array_equal(rows, X)
     np.testing.assert_array_equal(y, Y if label is Y else np.unique(SPECIES, return_inverse=True)[1][np.arange(12)])
     assert said["Columns"] == "x.parquet: 3 columns are features: 'f.0' .. 'f.2'; not read: 'id', 'who'"
-    assert (
-        ingest(name, tmp_path / "e.zarr", labels_at="species").digest
-        == ingest(X, tmp_path / "m.zarr", labels=list(np.asarray(label))).digest
-    )
+    made, alone = ingest(name, tmp_path / "e.zarr", labels_at="species"), pd.DataFrame(X).rename(columns=str)
+    assert made.feature_names is not None
+    assert made.feature_names.names == tuple(NAMES)
+    made.verify()
+    alone["species"] = label
+    alone.to_parquet(tmp_path / "alone.parquet")  # columns that are only numbered have no names
+    numbered = ingest(tmp_path / "alone.parquet", tmp_path / "n.zarr", labels_at="species")
+    assert numbered.feature_names is None
+    assert numbered.digest == ingest(X, tmp_path / "m.zarr", labels=list(np.asarray(label))).digest != made.digest
 
 
 def test_labels_by_their_name_and_pixels_that_are_whole(tmp_path: Path) -> None:
@@ -159,3 +164,21 @@ def test_memory_does_not_grow_with_the_rows(tmp_path: Path, monkeypatch: pytest.
 def test_names_of_labels_and_of_rows() -> None:
     assert all(map(says_only_what_it_is, ["y", "Label", "class_id", "index"]))
     assert not any(map(says_only_what_it_is, ["body_mass_index", "cell_type_score", "x"]))
+
+
+def test_named_columns_beside_one_of_lists_and_around_the_labels(tmp_path: Path, assert_refused) -> None:
+    lists = pa.array([["a"]] * 12)
+    name = write(tmp_path / "x.parquet", {"f.0": X[:, 0], "kind": IDS, "f.1": X[:, 1], "tags": lists})
+    rows, _, _ = read(tmp_path, name, rows_at="f.0..f.1", labels_at="kind")
+    np.testing.assert_array_equal(rows, X[:, :2])
+    (tmp_path / "d.zarr").rename(tmp_path / "done")
+    said = ("string", "column 'kind'", "if it holds the labels: --labels-at kind")
+    assert_refused(errors.FeatureDtype, *said, source=name, labels=Y, rows_at="f.0..f.1")
+
+
+def test_many_columns_are_told_apart_in_one_look(tmp_path: Path) -> None:
+    """With a look at all columns for each, 10,000 of them would take minutes."""
+    values = np.random.default_rng(3).normal(size=(12, 10_000)).astype(np.float32)
+    name = write(tmp_path / "x.parquet", {"label": Y, **{f"f.{i}": column for i, column in enumerate(values.T)}})
+    rows, _, _ = read(tmp_path, name)
+    np.testing.assert_array_equal(rows, values)

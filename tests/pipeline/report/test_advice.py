@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -95,6 +96,48 @@ def test_a_quicker_model_that_ties_is_told_though_it_is_less_accurate_and_on_no_
     assert "than quick, but takes 4 us per row against 1 us." in advice.brief
     far = advise([flat, Candidate("quick", 0.85, 150, 1.0), tree], 1000)  # it is less accurate: nothing to set against
     assert not [line for line in far.lines if line.startswith("Slower")]
+
+
+QUICKER = "Quicker here: "
+
+
+def test_a_quicker_model_that_misses_the_tie_is_told_with_what_it_loses() -> None:
+    tree, mean, flat = (
+        Candidate("km", 0.506, 80, 53.0),
+        Candidate("mean", 0.494, 200, 4.0),
+        Candidate("ovr", 0.493, 200),
+    )
+    flat = Candidate("ovr", 0.493, 200, 8.5)
+    apart = {("km", "mean"): 0.005, ("km", "ovr"): 0.005}
+    (line,) = [one for one in advise([tree, mean, flat], 875, apart).lines if one.startswith(QUICKER)]
+    expected = "mean, 49.4 \N{PLUS-MINUS SIGN} 1.7 % (1.2 points less) with 4 us per row against 53 us of km."
+    assert line == QUICKER + expected
+    for others in (
+        [replace(mean, predict_us=27.0)],  # not twice as quick
+        [mean, replace(flat, accuracy=0.506, predict_us=5.0)],  # one that ties is about as quick
+        [replace(mean, test_ops=30)],  # named already, as cheaper
+        [replace(mean, measured_in="b")],  # times of different runs
+        [replace(mean, predict_us=None)],
+    ):
+        assert not [one for one in advise([tree, *others], 875, apart).lines if one.startswith(QUICKER)]
+
+
+def test_times_of_different_runs_are_not_compared() -> None:
+    both = [Candidate("a", 0.9, 150, 0.4, measured_in="one"), Candidate("b", 0.9, 12, 2.0, measured_in="two")]
+    assert not [one for one in advise(both, 1000).lines if "slower" in one.lower() or " us" in one]
+    same = [replace(one, measured_in="one") for one in both]
+    assert [one for one in advise(same, 1000).lines if one.startswith("Slower here: b ")]
+
+
+def test_one_vs_rest_is_in_the_first_table_whatever_it_is_called() -> None:
+    shares = {"flat": (0.8, 100.0), "flat-2": (0.7, 100.0), "tree": (0.9, 10.0)}
+    metrics = {
+        name: {"top1": top1, "test_ops_per_row": ops, "test_rows": 1000.0} for name, (top1, ops) in shares.items()
+    }
+    first = first_of(RunSummary("x", metrics, 100, kinds={"flat": "ovr, tested on pq", "flat-2": "ovr on pq"}))
+    assert [row[0] for row in first.rows] == ["tree", "flat"]
+    assert "in the other, and one-vs-rest, the cheapest" in first.note
+    assert [row[0] for row in first_of(RunSummary("x", metrics, 100)).rows] == ["tree"]
 
 
 def test_every_model_that_ties_is_in_the_first_table() -> None:

@@ -19,7 +19,9 @@ import pytest
 from pipeline import runner
 from pipeline.interrupts import INTERRUPTED
 from pipeline.reproduce.catalogue import catalogue, needs_text
-from pipeline.reproduce.figure import FAILS, HOLDS, UNKNOWN
+from pipeline.reproduce.figure import FAILS, HOLDS, UNKNOWN, Verdict
+from pipeline.reproduce.found import Found
+from pipeline.reproduce.page import MadeFigure
 from tasks.errors import ResourceError
 from tests.pipeline.cli_caller import Said, assert_refused, labelgrove, succeeds
 from tests.systems.harness import environment
@@ -63,6 +65,30 @@ def test_the_list_has_a_line_for_every_figure_and_one_figure_is_told_in_full() -
     told = " ".join(succeeds("reproduce", "zhao-xing-table-2", "--list").out.split())
     for word in ("a taxonomy", "hashing", "section 4.2", "HESHING outperforms FlatHash", "170,016"):
         assert word in told
+
+
+def test_the_list_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    out = succeeds("reproduce", "--list").out
+    assert max(map(len, out.splitlines())) <= 80
+    assert max(map(len, succeeds("reproduce", "gao-koller-figure-3", "--list").out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("states", "said"),
+    [
+        ([HOLDS, HOLDS, FAILS], "of 3 claims 2 hold, 1 does not hold"),
+        ([FAILS], "of 1 claim none holds, 1 does not hold"),
+        ([HOLDS], "of 1 claim 1 holds"),
+        ([UNKNOWN, FAILS, FAILS], "of 3 claims none holds, 2 do not hold, 1 cannot be told here"),
+    ],
+    ids=["mixed", "one-fails", "one-holds", "none"],
+)
+def test_claims_are_counted_in_plain_words(states: list[str], said: str) -> None:
+    figure: Any = next(iter(catalogue().values()))
+    shown: Any = None
+    verdicts: Any = [(None, Verdict(state, "")) for state in states]
+    assert MadeFigure(figure, Found(), shown, verdicts, "", "", {}).counted == said
 
 
 def test_an_unknown_figure_is_refused_with_the_nearest_names(tmp_path: Path) -> None:
