@@ -70,9 +70,7 @@ def refuse_existing(page: Path, force: bool) -> None:
     if not folder.is_dir():
         raise OutputExists("a file is in the way, where the page's CSV go", str(folder), OTHER_NAME)
     if not _is_ours(folder):
-        raise OutputExists(
-            "a folder that compare has not made is in the way", str(folder), OTHER_NAME
-        )
+        raise OutputExists("a folder that compare has not made is in the way", str(folder), OTHER_NAME)
     if not force:
         raise OutputExists("the folder of the page's CSV is there already", str(folder), f"{OTHER_NAME}, or --force")
 
