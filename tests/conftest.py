@@ -18,6 +18,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # The tests start hundreds of processes: where compiled modules may not be kept, each compiles all of ours anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+os.environ.pop("COLUMNS", None)  # pytest-xdist says 80 to its workers: texts of commands would be broken there alone
 
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ.setdefault(name, "1")

@@ -65,8 +65,8 @@ class PqParams:
             raise PQShape(
                 f"{n_features} features cannot be cut into {self.subquantizers} equal parts",
                 "pq.subquantizers",
-                f"values near it that divide {n_features}: {near}; or cut the rows of a [[encode]] of kind pca, whose "
-                "components are a multiple of it",
+                f"values near it that divide {n_features}: {near}; or cut principal components (pca), as "
+                "many as a multiple of it",
             )
         return self.subquantizers
 
