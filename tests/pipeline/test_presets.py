@@ -67,7 +67,7 @@ def test_retrieval_is_averaged_over_seeds(place: Path) -> None:
     heads = [lines.index(line) for line in lines if line[:2] in (["codes", "seeds"], ["retrieval", "seeds"])]
     assert len(heads) == 2
     for head in heads:
-        told = [" ".join(line) for line in lines[head + 1 : head + 10]]
+        told = [" ".join(line) for line in lines[head + 2 : head + 11]]  # below the rule
         for hashes in (64, 256, 512):
             assert sum(f"{hashes} hashes" in line and " 10 " in f"{line} " for line in told) == 3
     assert (place / "runs" / "retrieval-some-data" / "report-figures" / "precision-recall.csv").is_file()
