@@ -106,7 +106,9 @@ def test_labels_that_are_none_are_refused(kind: str) -> None:
 
 def test_labels_of_one_kind_pass() -> None:
     for labels in (*KINDS.values(), [1, 2.0], [np.str_("a"), "b"], [[1], [2]], [], "text", 3, None):
+        before = repr(labels)
         refuse_labels(labels)
+        assert repr(labels) == before
 
 
 def test_the_first_partial_fit_names_all_classes() -> None:
