@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -23,6 +24,7 @@ os.environ.pop("COLUMNS", None)  # pytest-xdist says 80 to its workers: texts of
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 
+import fsspec  # noqa: E402
 import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
@@ -51,6 +53,20 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
     yield sized
     if mounted:
         subprocess.run(["umount", "-l", place], check=True)
+
+
+@pytest.fixture
+def memory() -> Iterator[Any]:
+    """An empty file system in memory, memory://; it forgets its folders too, which outlive their files."""
+    system = fsspec.filesystem("memory")
+
+    def emptied() -> None:
+        system.store.clear()
+        system.pseudo_dirs[:] = [""]
+
+    emptied()
+    yield system
+    emptied()
 
 
 @pytest.fixture(params=["as chosen", "tails", "levels one by one"])

@@ -208,9 +208,9 @@ def test_an_interrupted_step_goes_on_to_the_same_content(
             raise KeyboardInterrupt
         return report
 
-    def counted(pool: SerialPool, fn: Any, items: Any, *shared: Any, name: str) -> Any:
+    def counted(pool: SerialPool, fn: Any, items: Any, *shared: Any, name: str, **other: Any) -> Any:
         asked[0] += name == "moments_scaled"
-        return work(pool, fn, items, *shared, name=name)
+        return work(pool, fn, items, *shared, name=name, **other)
 
     monkeypatch.setattr(normalize, "normalize_block", interrupted)
     monkeypatch.setattr(SerialPool, "sum", counted)

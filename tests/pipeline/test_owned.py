@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,18 +53,12 @@ def test_allowed(folder: Path, place: str) -> None:
     assert sorted(folder.rglob("*")) == before
 
 
-def test_relative_paths_and_urls(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_paths_and_urls(folder: Path, monkeypatch: pytest.MonkeyPatch, memory: Any) -> None:
     monkeypatch.chdir(folder / "model")
     with pytest.raises(PlaceTaken):
         refuse_owned("p.parquet")
     refuse_owned("../p.parquet")
-    import fsspec
-
-    store = fsspec.filesystem("memory")
-    store.pipe_file("/owned/data.zarr/zarr.json", b"{}")
-    try:
-        with pytest.raises(PlaceTaken):
-            refuse_owned("memory://owned/data.zarr/c/p.csv")
-        refuse_owned("memory://owned/p.csv")
-    finally:
-        store.rm("/owned", recursive=True)
+    memory.pipe_file("/owned/data.zarr/zarr.json", b"{}")
+    with pytest.raises(PlaceTaken):
+        refuse_owned("memory://owned/data.zarr/c/p.csv")
+    refuse_owned("memory://owned/p.csv")

@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import fsspec
 import numpy as np
 import pytest
 import scipy.sparse
@@ -61,16 +60,13 @@ def test_strangers_in_a_dataset_are_named_and_are_no_damage(body: str, tmp_path:
     assert (broken.code, "MissingChunk" in broken.out, "model/, " in broken.err) == (4, True, True)
 
 
-def test_in_an_object_store(tmp_path: Path) -> None:
-    store = fsspec.filesystem("memory")
-    store.store.clear()
+def test_in_an_object_store(tmp_path: Path, memory: Any) -> None:
     dataset = made("memory://lg/d.zarr", "csr", tmp_path)
     assert foreign_to_dataset(dataset) == []
-    store.pipe("/lg/d.zarr/model/weights/a", b"1")
-    store.pipe("/lg/d.zarr/model/weights/b", b"1")
-    store.pipe("/lg/d.zarr/X/00000/data/c/1", b"1")
+    memory.pipe("/lg/d.zarr/model/weights/a", b"1")
+    memory.pipe("/lg/d.zarr/model/weights/b", b"1")
+    memory.pipe("/lg/d.zarr/X/00000/data/c/1", b"1")
     assert foreign_to_dataset(dataset) == ["X/00000/data/c/1", "model/"]
-    store.store.clear()
 
 
 def test_strangers_in_a_model(tmp_path: Path) -> None:

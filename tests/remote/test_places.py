@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import fsspec
 import numpy as np
 import pytest
 
@@ -21,7 +20,7 @@ from tasks.versions import one_look, version_of
 def root(request, tmp_path: Path, bucket):
     """A folder of each kind."""
     if request.param == "memory":
-        fsspec.filesystem("memory").store.clear()
+        request.getfixturevalue("memory")
         return at("memory://test/place")
     return at(bucket.url("place")) if request.param == "s3" else tmp_path
 

@@ -6,7 +6,6 @@ import json
 import time
 from pathlib import Path
 
-import fsspec
 import numpy as np
 import pytest
 
@@ -90,8 +89,8 @@ def test_a_step_of_a_disk_says_nothing_of_versions(tmp_path: Path) -> None:
     assert folder.done("s", "f" * 32) is not None
 
 
+@pytest.mark.usefixtures("memory")
 def test_memory_is_of_one_process(tmp_path: Path) -> None:
-    fsspec.filesystem("memory").store.clear()
     rows, labels = rows_and_labels()
     ingest(rows, "memory://lg/d.zarr", labels=labels, block_rows=120)
     text = 'name = "small"\nseed = 7\n[data]\npath = "{data}"\n[[train]]\nname = "means"\nkind = "nearest-class-mean"\n'
@@ -100,7 +99,6 @@ def test_memory_is_of_one_process(tmp_path: Path) -> None:
     assert (said.code, "UrlRefused" in said.err) == (2, True), said
     succeeds("run", config, "--scheduler", "serial", "--runs", "memory://lg/runs")
     assert "every digest holds" in succeeds("verify", "memory://lg/runs/small").out
-    fsspec.filesystem("memory").store.clear()
 
 
 def test_an_interrupted_ingest_goes_on(bucket: Bucket, tmp_path: Path, monkeypatch) -> None:

@@ -203,10 +203,10 @@ def interrupted(config: Path) -> Path:
     total = SerialPool.sum
     with pytest.MonkeyPatch.context() as patch:
 
-        def stop(pool: SerialPool, fn: Any, items: Any, *shared: Any, name: str) -> Any:
+        def stop(pool: SerialPool, fn: Any, items: Any, *shared: Any, name: str, **other: Any) -> Any:
             if name == "sgd_ovr" and shared[2] == 2:
                 raise KeyboardInterrupt
-            return total(pool, fn, items, *shared, name=name)
+            return total(pool, fn, items, *shared, name=name, **other)
 
         patch.setattr(SerialPool, "sum", stop)
         with pytest.raises(KeyboardInterrupt):

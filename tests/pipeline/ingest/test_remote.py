@@ -23,15 +23,6 @@ from tests.pipeline.ingest.samples import X, Y
 NAMES = [f"n{label}" for label in Y]
 
 
-@pytest.fixture
-def memory():
-    """An empty file system in memory: memory://."""
-    system = fsspec.filesystem("memory")
-    system.store.clear()
-    yield system
-    system.store.clear()
-
-
 def put(system, folder: Path, target: str) -> None:
     for path in sorted(folder.rglob("*")):
         if path.is_file():
