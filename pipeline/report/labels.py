@@ -46,7 +46,8 @@ def short_name(name: str, most: int = 32) -> str:
 
 def name_points(axes: Axes, points: Sequence[Point], levels: Sequence[float] = ()) -> None:
     """Each name at the first of some places around its point where it covers no other name, point, caption or level,
-    and stays within the axes; where there is none, at the first that covers nothing.
+    and stays within the axes; where there is none, at the first that covers nothing. Near places off the line that
+    joins marked points come first.
 
     levels  heights of the lines across
     """
@@ -59,6 +60,7 @@ def name_points(axes: Axes, points: Sequence[Point], levels: Sequence[float] = (
         taken.append((x0, y0, x1, y1))
     heights = [float(axes.transData.transform((0.0, level))[1]) * scale for level in levels]
     taken += [(left, y - 0.5, right, y + 0.5) for y in heights]
+    line = _joined(axes, points)
     for point in sorted(points, key=lambda p: (-p.y, p.x, p.name)):
         text = short_name(point.name, 24)
         width, height = 5.6 * len(text), 10.0
@@ -66,7 +68,9 @@ def name_points(axes: Axes, points: Sequence[Point], levels: Sequence[float] = (
         places = [place for step in range(8) for place in _around(step, width)]
         free = [place for place in places if not covers(_box(x, y, place, width, height), taken)]
         inside = [place for place in free if _within(_box(x, y, place, width, height), (left, bottom, right, top))]
-        dx, dy = (inside or free or places)[0]
+        near = [place for place in inside if abs(place[1]) <= 2 * NEAR]
+        clear = [place for place in near if not _hides(_box(x, y, place, width, height), line)]
+        dx, dy = (clear or inside or free or places)[0]
         taken.append(_box(x, y, (dx, dy), width, height))
         leader: dict[str, Any] = {"arrowprops": LEADER} if abs(dy) > NEAR else {}
         axes.annotate(text, (point.x, point.y), (dx, dy), textcoords="offset points", fontsize=9, va="center", **leader)
@@ -118,9 +122,7 @@ def name_reference(axes: Axes, points: Sequence[Point], lines: Lines) -> None:
     scale = 72 / axes.figure.dpi
     left, bottom, right, top = (float(edge) * scale for edge in axes.bbox.extents)
     taken = marks(axes, points)
-    joined = sorted((point.x, point.y) for point in points if point.marked)
-    steps = [(float(x) * scale, float(y) * scale) for x, y in (axes.transData.transform(one) for one in joined)]
-    between = [_between(a, b, k / 40) for a, b in itertools.pairwise(steps) for k in range(41)]
+    between = _joined(axes, points)
     if lines.x is not None:
         x = float(axes.transData.transform((lines.x, 0.0))[0]) * scale
         taken.append((x - 0.5, bottom, x + 0.5, top))
@@ -147,6 +149,17 @@ def name_reference(axes: Axes, points: Sequence[Point], lines: Lines) -> None:
         _put_caption(axes, lines.x_caption, inside, taken, between, 90)
 
 
+def _joined(axes: Axes, points: Sequence[Point]) -> list[tuple[float, float]]:
+    """Places along the line that joins the marked points."""
+    ends = sorted(_spot(axes, point) for point in points if point.marked)
+    return [_between(a, b, k / 40) for a, b in itertools.pairwise(ends) for k in range(41)]
+
+
+def _hides(box: Box, line: Sequence[tuple[float, float]]) -> int:
+    """How many places of a line lie within a box."""
+    return sum(box[0] < x < box[2] and box[1] < y < box[3] for x, y in line)
+
+
 def _between(one: tuple[float, float], other: tuple[float, float], share: float) -> tuple[float, float]:
     return one[0] + share * (other[0] - one[0]), one[1] + share * (other[1] - one[1])
 
@@ -166,7 +179,7 @@ def _put_caption(
 
     def covered(box: Box) -> tuple[int, int]:
         hidden = sum(covers(box, [one]) for one in taken)
-        return hidden, sum(box[0] < x < box[2] and box[1] < y < box[3] for x, y in line)
+        return hidden, _hides(box, line)
 
     best = min(boxes, key=covered)
     scale = 72 / axes.figure.dpi

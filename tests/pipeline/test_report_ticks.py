@@ -102,6 +102,16 @@ def test_a_name_is_not_written_on_the_line_across() -> None:
     assert abs(y - straight) > 6
 
 
+def test_a_name_is_not_written_on_the_line_that_joins_points() -> None:
+    """To the right of the first, the line to a second that lies hardly higher would run through its name."""
+    joined = [Point("tree", 2, 80.0, True), Point("ovr", 10, 81.0, True), Point("low", 6, 40.0)]
+    alone = [Point("tree", 2, 80.0), *joined[1:]]
+    ((x, y),), ((right, straight),) = (
+        places(scatter(each, Scale("x", count), "y"), "tree") for each in (joined, alone)
+    )
+    assert x < right - 10 or abs(y - straight) > 6
+
+
 def test_a_name_that_is_far_from_its_point_is_joined_to_it() -> None:
     crowd = [Point(f"model-{i}", 10.0, 50.0) for i in range(9)]
     with mpl.rc_context(SETTINGS):
