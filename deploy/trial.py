@@ -17,6 +17,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
@@ -348,6 +349,7 @@ def main() -> int:
     asked.add_argument("--s3", action="store_true", help="the object store, too")
     asked.add_argument("--keep", action="store_true", help="leave the cluster running")
     options = asked.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by what is running, so that the cluster is taken down
     folder = options.folder.absolute() if options.folder else Path(tempfile.mkdtemp(prefix="labelgrove-trial-"))
     trial, failed = Trial(folder, options.full), False
     trial.copy()

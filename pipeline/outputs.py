@@ -12,6 +12,7 @@ from unicodedata import east_asian_width
 
 from pipeline.owned import refuse_owned
 from tasks.errors import UsageError
+from tasks.files import swap_in
 from tasks.places import copy_file, is_remote, write_whole
 
 ACCURACY, RETRIEVAL = "labelgrove.accuracy", "labelgrove.retrieval"  # what numbers are about
@@ -69,18 +70,79 @@ def check_ending(output: Path, endings: Sequence[str]) -> None:
         raise UsageError(f"the output {ending}: expected {listed}", str(output), hint)
 
 
-def put_in_place(joined: Path, output: Path) -> None:
-    """Numbers of an earlier output go before what they are of."""
-    metrics_path(output).unlink(missing_ok=True)
-    move_in(joined, output)
-
-
-def move_in(made: Path, output: Path) -> None:
-    """A local file that is whole, to its place: renamed, or put into a store."""
-    if is_remote(output):
-        copy_file(made, output)
+def put_in_place(joined: Path, numbers: Path | None, output: Path, force: bool) -> None:
+    """A table that is whole, then its numbers (None: it has none); those of an earlier output go before what they are
+    of. Raises OutputExists when one has appeared there meanwhile, unless forced."""
+    place = metrics_path(output)
+    if force:
+        place.unlink(missing_ok=True)
     else:
+        _refuse_appeared(place)
+    move_in(joined, output, force)
+    if numbers is not None:
+        move_in(numbers, place, force)
+
+
+def move_in(made: Path, output: Path, force: bool) -> None:
+    """A local file that is whole, to its place: renamed, or put into a store.
+
+    Raises OutputExists when something has appeared there since it was refused, unless forced.
+    """
+    if is_remote(output):
+        if not force:
+            _refuse_appeared(output)
+        copy_file(made, output)
+    elif force:
         os.replace(made, output)
+    else:
+        _move_new(made, output)
+
+
+def move_folder_in(made: Path, folder: Path, first: str, force: bool) -> None:
+    """A local folder of files that is whole, in place of one that is replaced as a whole; in a store one by one.
+
+    first  the file by which such a folder is known: it goes first. Raises as `move_in` does.
+    """
+    if not is_remote(folder):
+        if force:
+            swap_in(str(made), str(folder))
+            return
+        try:
+            os.rename(made, folder)  # an empty folder may be there
+        except OSError as error:
+            if not os.path.lexists(folder):
+                raise
+            raise _appeared(folder) from error
+        return
+    old = set(folder.files_below())
+    names = sorted((path.name for path in made.iterdir()), key=lambda name: (name != first, name))
+    for name in names:
+        copy_file(made / name, folder / name)
+    for name in old.difference(names):
+        (folder / name).unlink(missing_ok=True)
+
+
+def _move_new(made: Path, output: Path) -> None:
+    """A rename that replaces nothing: of two processes that make the same file one wins."""
+    try:
+        os.link(made, output)
+    except FileExistsError:
+        raise _appeared(output) from None
+    except OSError:  # of file systems without links
+        _refuse_appeared(output)
+        os.replace(made, output)
+    else:
+        made.unlink()
+
+
+def _refuse_appeared(place: Path) -> None:
+    if place.exists():
+        raise _appeared(place)
+
+
+def _appeared(place: Path) -> OutputExists:
+    hint = "look at what it has made, choose another name, or --force"
+    return OutputExists("another process has made it meanwhile", str(place), hint)
 
 
 def metrics_path(output: Path) -> Path:

@@ -12,11 +12,12 @@ from string import Template
 from typing import Any
 
 from pipeline.dataset import Dataset
+from pipeline.placing import made_beside
 from pipeline.stages.problems import class_counts
 from tasks.errors import UsageError
 from tasks.features.sift import SiftParams
 from tasks.io import longest_side_of
-from tasks.places import is_remote, write_whole
+from tasks.places import is_remote
 
 FOLDER = "pipeline.presets"
 PRESETS = {
@@ -92,8 +93,13 @@ def refuse_changed(path: Path, text: str) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Whole or not at all: a part of a config would be refused as another one. Raises DiskFull."""
-    write_whole(path.absolute(), text.encode())
+    """Whole or not at all: a part of a config would be refused as another one. Raises DiskFull.
+
+    Two commands of one preset may write it at the same time: both write the same.
+    """
+    content = text.encode()
+    with made_beside(path.absolute(), len(content), force=True, alone=False) as local:
+        local.write_bytes(content)
 
 
 def plain_name(data: Path) -> str:

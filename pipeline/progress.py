@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from pipeline.kept_kernels import first_run_here
 from pipeline.last_resort import clean, say
 from pipeline.plan import PlannedStep
 from pipeline.report.numbers import seconds as seconds_text
@@ -22,6 +23,8 @@ from pipeline.runner import View
 from pipeline.watching.pace import Going, Pace
 
 PLAIN_SECONDS = 10.0  # a plain view is never silent for longer
+OVERDUE = 1.0  # seconds after which a guess of what is left has proved wrong
+COMPILING = "first run here: compiling kernels"
 WIDE = 80  # cells of a terminal from which on a bar is drawn
 
 
@@ -36,6 +39,23 @@ def pace_text(rate: float, eta: float | None) -> str:
     """12,345 rows/s, 0:20 left."""
     parts = [f"{rate:,.0f} rows/s"] if rate else []
     return ", ".join([*parts, *([f"{duration(eta)} left"] if eta is not None else [])])
+
+
+class Said:
+    """The pace of a call as of when it is written: what is left runs down, and is not told once it has run out.
+
+    first_run  whether kernels have yet to be compiled: why nothing has ended
+    """
+
+    def __init__(self, rate: float, eta: float | None, done: int, first_run: bool) -> None:
+        self.rate, self.end = rate, None if eta is None else time.monotonic() + eta
+        self.compiles = first_run and not done
+
+    def __str__(self) -> str:
+        if self.compiles:
+            return COMPILING
+        left = None if self.end is None else self.end - time.monotonic()
+        return pace_text(self.rate, None if left is None or left < -OVERDUE else max(0.0, left))
 
 
 # what_model_pair04_relgap0.028_rank69: what the dashboard shows of a path of penalties, anew for each iteration
@@ -63,6 +83,8 @@ class PlainView(View):
         self.pace, self.going, self.every = Pace(), Going(), every
         self.last = self.step_start = time.monotonic()
         self.call, self.counts = "looking at what is there", ""
+        self.said: Said | str = ""
+        self.first_run = first_run_here()
         self._lock, self._stop = threading.Lock(), threading.Event()
 
     @contextmanager
@@ -84,7 +106,8 @@ class PlainView(View):
         """A line, when there has been none for `every` seconds."""
         now = time.monotonic()
         if now - self.last >= self.every:
-            self.say(f"  {self.call}{self.counts}, {duration(now - self.step_start)} so far")
+            pace = str(self.said)
+            self.say(f"  {self.call}{self.counts}{pace and ', '}{pace}, {duration(now - self.step_start)} so far")
 
     def say(self, text: str) -> None:
         with self._lock:
@@ -92,11 +115,11 @@ class PlainView(View):
             say(text)
 
     def waits(self, text: str) -> None:
-        self.call, self.counts = text, ""
+        self.call, self.counts, self.said = text, "", ""
         self.say(text)
 
     def step(self, step: PlannedStep, number: int, count: int) -> None:
-        self.step_start, self.call, self.counts = time.monotonic(), step.name, ""
+        self.step_start, self.call, self.counts, self.said = time.monotonic(), step.name, "", ""
         self.going = Going()
         self.say(step_text(step, number, count))
 
@@ -105,9 +128,9 @@ class PlainView(View):
 
     def progress(self, name: str, done: int, total: int, rows: int, rows_total: int) -> None:  # noqa: ARG002
         name = shown_name(name)
-        pace = pace_text(*self.pace(name, done, total, rows))
+        self.said = Said(*self.pace(name, done, total, rows), done, self.first_run)
         done, total = self.going(name, done, total)
-        self.call, self.counts = name, f": {done}/{total} tasks" + (f", {pace}" if pace else "")
+        self.call, self.counts = name, f": {done}/{total} tasks"
         self._life()
 
 
@@ -116,6 +139,7 @@ class BarView(View):
 
     def __init__(self, bars: Progress) -> None:
         self.bars, self.pace, self.going = bars, Pace(), Going()
+        self.first_run = first_run_here()
         self.task: Any = None
         self.name = ""
 
@@ -137,12 +161,12 @@ class BarView(View):
 
     def progress(self, name: str, done: int, total: int, rows: int, rows_total: int) -> None:  # noqa: ARG002
         name = shown_name(name)
-        rate, eta = self.pace(name, done, total, rows)
+        said = Said(*self.pace(name, done, total, rows), done, self.first_run)
         done, total = self.going(name, done, total)
         if self.task is None or name != self.name:
             self._clear()
             self.task, self.name = self.bars.add_task(escape(name), total=total, pace=""), name
-        self.bars.update(self.task, completed=done, total=total, pace=pace_text(rate, eta))
+        self.bars.update(self.task, completed=done, total=total, pace=said)
 
 
 @contextmanager

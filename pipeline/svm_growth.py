@@ -2,6 +2,9 @@
 
 A node starts as soon as a parent is done; a set of classes that several parents come to is learnt once. Of a large node
 every initial coloring is a task, then each of the best on all rows, or ranges of classes of its one-vs-all leaf.
+
+Each child of a split lacks a class of its parent at least, so every way ends; but where it lacks no more, nearly every
+subset of the classes becomes a node, and their number doubles with a few classes more. So it is bounded.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import numpy as np
 
 from pipeline.pool import Pool
 from pipeline.watching.tree_watch import TreeWatch
+from tasks.errors import UsageError
 from tasks.fit.hinge_ascent import ABREAST
 from tasks.relaxed.ground import (
     Ground,
@@ -37,10 +41,38 @@ from tasks.relaxed.learn import (
     learnt_split,
     try_coloring,
 )
-from tasks.relaxed.rules import AllRule, RelaxedRule, initial_colorings
+from tasks.relaxed.rules import AllRule, MarszalekRule, RelaxedRule, Rule, initial_colorings
 from tasks.rows.base import Array
 
 KERNEL_RANGE = 8  # classes of a one-vs-all leaf of kernels that are one task
+MOST_NODES, MOST_NODES_A_CLASS = 2_000, 100  # the larger bound counts; twenty a class are much
+SHORT = 8  # half steps below which colorings hardly grow
+
+
+class HierarchyTooLarge(UsageError):
+    """A hierarchy has more nodes than it may: its splits leave too many classes on both sides."""
+
+
+def nodes_allowed(most_nodes: int | None, n_classes: int) -> int:
+    """How many nodes a hierarchy of so many classes may have: as many as were asked for, or by its classes."""
+    return max(MOST_NODES, MOST_NODES_A_CLASS * n_classes) if most_nodes is None else most_nodes
+
+
+def too_large(rule: Rule, allowed: int, root: Summary, n_classes: int) -> HierarchyTooLarge:
+    """The error; the same whatever nodes were learnt first."""
+    sides = " and ".join(f"{child.n_classes:,}" for child in root.children)
+    ways = list[str]()
+    if isinstance(rule, RelaxedRule):
+        ways += ['leaves = "one-vs-all"'] if rule.continued else ["a larger least_active", "a smaller most_lost"]
+        ways += ["more half_steps"] if rule.half_steps < SHORT else []
+        ways += ["a larger rho"]
+    elif isinstance(rule, MarszalekRule):
+        ways += ["a larger alpha", "a larger least_active"]
+    else:
+        ways += ["fewer levels"]
+    what = f"more than {allowed:,} nodes for {n_classes:,} classes: the first split has {sides} of them on its sides"
+    hint = f"{', '.join(ways)}; or a larger most_nodes, with which a run goes on from the nodes that are there"
+    return HierarchyTooLarge(what, "most_nodes", hint)
 
 
 @dataclass(frozen=True)
@@ -51,10 +83,15 @@ class Growth:
     pool: Pool
     large: int  # rows from which a node is driven
     watch: TreeWatch | None = None  # hears of every node
+    most_nodes: int | None = None  # see `nodes_allowed`
 
     def grow(self, classes: Array) -> dict[str, Summary]:
-        """Every node by name: the root's first, then level by level, whatever order they ended in."""
+        """Every node by name: the root's first, then level by level, whatever order they ended in.
+
+        Raises HierarchyTooLarge, after as many nodes as there may be; they stay.
+        """
         root = root_task(self.ground, classes)
+        allowed = nodes_allowed(self.most_nodes, root.n_classes)
         known: dict[str, Summary] = {}
         begun = {root.name}
 
@@ -69,6 +106,8 @@ class Growth:
                     )
             if self.watch is not None:
                 self._told(task, summary, len(more))
+            if len(begun) > allowed:
+                raise too_large(self.ground.rule, allowed, known[root.name], root.n_classes)
             return more
 
         name = f"learn_{self.ground.name}"

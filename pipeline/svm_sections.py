@@ -57,6 +57,11 @@ class SplitLearner(SvmLearner):
         ge=2,
         description="training rows of a node at most, of its classes alike; default: 100,000, of kernels 10,000",
     )
+    most_nodes: int | None = Field(
+        None,
+        ge=1,
+        description="nodes at most, or it ends with HierarchyTooLarge; default: 100 for each class, 2,000 at least",
+    )
 
 
 class RelaxedHierarchy(SplitLearner):

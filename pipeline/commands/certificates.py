@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pipeline.ingest.place import scratch_beside
 from pipeline.last_resort import put_line, say_line
 from pipeline.outputs import OutputExists
 from tasks.errors import ParamError
@@ -47,22 +48,22 @@ def certificates(folder: Path, hosts: Sequence[str] = (), days: int = DAYS, forc
     )
     with disk_room(str(folder), 0):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for path, content in zip(files, (authority, certificate, key, profile), strict=True):
-            write_private(path, content)
+        with scratch_beside(folder / PROFILE) as scratch:
+            for path, content in zip(files, (authority, certificate, key, profile), strict=True):
+                write_private(scratch / path.name, content)
+            for path in files:
+                os.replace(scratch / path.name, path)
     say_line(f"certificates for {days} days: {folder}")
     put_line(f"labelgrove run CONFIG --profile {shlex.quote(str(folder / PROFILE))}")
     return folder / PROFILE
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Whole or not at all, and for its owner alone from the first byte on."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    partial.unlink(missing_ok=True)
-    with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+    """A new file, for its owner alone from the first byte on."""
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(partial, path)
 
 
 def bracketed(host: str) -> str:

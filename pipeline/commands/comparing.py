@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,6 +39,8 @@ def compare(
     raises  UsageError, PlaceTaken, RunMissing, RunFormat, ConfigError; OutputExists once the table is printed
     """
     page = output or PAGE
+    if page.is_symlink():  # it stays, and what it points at is written
+        page = Path(os.path.realpath(page))
     check_ending(page, ENDINGS)
     refuse_owned(page)
     refuse_owned(figures_of(page) / "x.csv")
@@ -53,7 +56,7 @@ def compare(
         print_table(shown(found))
     sys.stdout.flush()
     refuse_existing(page, force)
-    write_page(page, found, [str(path) for path in run])
+    write_page(page, found, [str(path) for path in run], force)
     say_line(f"comparison: {page}")
     return values
 
@@ -63,6 +66,8 @@ def refuse_existing(page: Path, force: bool) -> None:
     folder = figures_of(page)
     if page.is_dir():
         raise OutputExists("a folder is in the way", str(page), OTHER_NAME)
+    if page.exists() and not page.is_file():
+        raise OutputExists("this is no regular file", str(page), OTHER_NAME)
     if page.exists() and not force:
         raise OutputExists("the page is there already", str(page), f"{OTHER_NAME}, or --force")
     if not folder.exists():

@@ -6,6 +6,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from pipeline.ingest.errors import LabelsMissing
 from pipeline.ingest.remote import shown
 from pipeline.last_resort import say_line
 from pipeline.outputs import ACCURACY, place_of_file, text_table, write_numbers
+from pipeline.placing import made_beside
 from pipeline.report.numbers import count, percent, plain, times
 from pipeline.report.relaxed_members import LINEAR
 from pipeline.stages.predict import relative_metrics
@@ -88,25 +90,31 @@ def evaluate(
     saved = checked_model(asked, "labelgrove evaluate MODEL DATA")
     if asked.of_dataset:
         asked = _of_part(asked, data)
-    with tempfile.TemporaryDirectory(prefix="labelgrove-") as scratch:
-        scores = ranked(asked, saved, Path(scratch)).accuracy
-    if not scores.scores:
-        what = f"no {asked.split or ''} row is of a class of the model".replace("  ", " ")
-        raise LabelsMissing(what, shown(data), "compare the classes: `labelgrove inspect` shows those of both")
-    part = asked.split or ALL_ROWS
-    hidden: tuple[str, ...] = () if proba else OF_PROBABILITIES
-    metrics = {name: value for name, value in scores.metrics()[part].items() if name not in hidden}
-    if told := svm_facts(saved.model):  # which may have learnt some of the classes
-        learnt = {"n_classes": told["classes"], "kernel": told["kernel"]}
-        metrics = relative_metrics(metrics, learnt, kind_of(saved.model))
-    found = Evaluated(saved, part, scores.scores[part], metrics)
-    facts = facts_of(found, asked, worst)
+    with nullcontext() if output is None else made_beside(output, force=force) as place:
+        facts = _facts(asked, saved, worst)
+        if place is not None:
+            write_numbers(place, ACCURACY, facts)
     if output is not None:
-        write_numbers(output, ACCURACY, facts)
         say_line(f"{output}: the same as JSON")
     text = json.dumps(facts, indent=1, ensure_ascii=False) + "\n" if as_json else text_of(facts)
     sys.stdout.write(text)
     return facts
+
+
+def _facts(asked: Asked, saved: SavedModel, worst: int) -> dict[str, Any]:
+    """What the rows come to, see `facts_of`. Raises LabelsMissing."""
+    with tempfile.TemporaryDirectory(prefix="labelgrove-") as scratch:
+        scores = ranked(asked, saved, Path(scratch)).accuracy
+    if not scores.scores:
+        what = f"no {asked.split or ''} row is of a class of the model".replace("  ", " ")
+        raise LabelsMissing(what, shown(asked.data), "compare the classes: `labelgrove inspect` shows those of both")
+    part = asked.split or ALL_ROWS
+    hidden: tuple[str, ...] = () if asked.proba else OF_PROBABILITIES
+    metrics = {name: value for name, value in scores.metrics()[part].items() if name not in hidden}
+    if told := svm_facts(saved.model):  # which may have learnt some of the classes
+        learnt = {"n_classes": told["classes"], "kernel": told["kernel"]}
+        metrics = relative_metrics(metrics, learnt, kind_of(saved.model))
+    return facts_of(Evaluated(saved, part, scores.scores[part], metrics), asked, worst)
 
 
 def _of_part(asked: Asked, data: str) -> Asked:

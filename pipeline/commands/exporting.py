@@ -43,13 +43,13 @@ def export(
     if beam is not None:
         check_beam(beam, saved, model)
     if to == NPZ:
-        write_npz(saved, output, _teller(output))
+        write_npz(saved, output, _teller(output), force)
     else:
-        _write_onnx(saved, output, top, beam)
+        _write_onnx(saved, output, top, beam, force)
     say_line(f"{output}: {human_bytes(output.stat().st_size)}, digest {saved.digest}")
 
 
-def _write_onnx(saved: SavedModel, output: Path, top: int | None, beam: int | None) -> None:
+def _write_onnx(saved: SavedModel, output: Path, top: int | None, beam: int | None, force: bool) -> None:
     """The size is said before anything is written, and, before the graph is made, why it will be large."""
     from pipeline.export.onnx_file import check_exportable, constant_bytes, write_onnx
 
@@ -58,7 +58,7 @@ def _write_onnx(saved: SavedModel, output: Path, top: int | None, beam: int | No
     if size > MUCH_LARGER * stored:
         why = f"ONNX holds weights that are 0 like all others: {size / stored:.0f} times the {human_bytes(stored)}"
         say_line(f"warning: {why} of the model; --to npz takes no more than the model")
-    write_onnx(saved, output, min(TOP if top is None else top, saved.model.n_classes), beam, _teller(output))
+    write_onnx(saved, output, min(TOP if top is None else top, saved.model.n_classes), beam, _teller(output), force)
 
 
 def _teller(output: Path) -> Callable[[int], None]:

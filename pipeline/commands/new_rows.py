@@ -16,7 +16,7 @@ from pipeline.ingest.errors import SvmlightLine
 from pipeline.ingest.feature_order import ORDERED
 from pipeline.ingest.images import ImageSource
 from pipeline.ingest.remote import remote
-from pipeline.ingest.scan import Scan, notes_of, refuse_damaged, refuse_non_finite, scan
+from pipeline.ingest.scan import Scan, notes_of, notes_of_rounded, refuse_damaged, refuse_non_finite, scan
 from pipeline.ingest.source import Source
 from pipeline.last_resort import say_line
 from tasks.errors import InputError
@@ -90,6 +90,7 @@ def open_rows(
         _tell(said)
         found = scan(source, dtype)
         refuse_non_finite([found], "leave such rows out")
+        _tell(notes_of_rounded([found]))
     return _readable(source, known, found)
 
 

@@ -59,10 +59,13 @@ def predict(
     saved = checked_model(asked, "labelgrove predict MODEL DATA -o PREDICTIONS.parquet")
     with scratch_beside(output, asked.of_dataset and is_far(scheduler)) as scratch:
         done = ranked(asked, saved, scratch)
-        put_in_place(_joined(done, asked, saved, output, scratch), output)
+        facts = {"model": saved.digest, "model_folder": saved.folder, "data": shown(data), **asked.searched()}
+        joined = _joined(done, asked, saved, output, scratch)
+        put_in_place(joined, _numbers(done.accuracy, facts, scratch), output, force)
     say_line(f"{output}: {done.rows:,} rows, {human_bytes(output.stat().st_size)}")
-    facts = {"model": saved.digest, "model_folder": saved.folder, "data": shown(data), **asked.searched()}
-    _tell(done.accuracy, output, facts)
+    if done.accuracy.scores:
+        sys.stdout.write(done.accuracy.table())
+        say_line(f"{metrics_path(output)}: the same and more, as JSON")
     return done.rows
 
 
@@ -76,10 +79,10 @@ def _joined(done: Predicted, asked: Asked, saved: SavedModel, output: Path, scra
     return joined
 
 
-def _tell(accuracy: Accuracy, output: Path, facts: Mapping[str, Any]) -> None:
+def _numbers(accuracy: Accuracy, facts: Mapping[str, Any], scratch: Path) -> Path | None:
+    """A file of them, where labels are known."""
     if not accuracy.scores:
-        return
-    sys.stdout.write(accuracy.table())
-    path = metrics_path(output)
+        return None
+    path = scratch / "numbers.json"
     write_numbers(path, ACCURACY, {**facts, "metrics": accuracy.metrics()})
-    say_line(f"{path}: the same and more, as JSON")
+    return path

@@ -19,6 +19,8 @@ from pipeline.histograms import readers_of, refuse_negative
 from pipeline.last_resort import put_line, say_line
 from pipeline.plan import make_plan, memory_plan
 from pipeline.published import METRICS
+from pipeline.report.summary import SmallTable
+from pipeline.report.table import print_small
 from pipeline.reproduce.catalogue import catalogue, details_text, figure_of, list_text
 from pipeline.reproduce.configs import PartConfig, configs_of
 from pipeline.reproduce.figure import PaperFigure
@@ -166,5 +168,9 @@ def _finish(figure: PaperFigure, found: Found, folder: Path, command: str, datas
     if made.verdicts:
         lines.append(made.counted)
     sys.stdout.write("\n".join(lines) + "\n")
+    for one in [] if made.verdicts else made.shown.tables:  # of a figure without claims the numbers are what it says
+        rows = [[cell if isinstance(cell, str) else cell.text for cell in row] for row in one.rows]
+        sys.stdout.write("\n")
+        print_small(SmallTable(one.title, tuple(one.heading), rows))
     say_line(f"page: {page}")
     say_line(f"csv: {table}")

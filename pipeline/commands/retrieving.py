@@ -103,16 +103,16 @@ def retrieve(
         joined = scratch / "joined.parquet"
         metadata = {"codes": codes.digest, "dataset": codes.dataset.digest}
         join_neighbours([scratch / part_name(block.index) for block in wanted.blocks], joined, metadata, report.digests)
-        put_in_place(joined, output)
+        about = {
+            "run": str(found.folder.path),
+            "rows": rows,
+            "distance": distance,
+            "codes": codes.digest,
+            "data": shown(queries) if queries else codes.dataset.path,
+        }
+        put_in_place(joined, _numbers(report, wanted.name, scratch, about), output, force)
     say_line(f"{output}: {report.queries:,} queries, {human_bytes(output.stat().st_size)}")
-    about = {
-        "run": str(found.folder.path),
-        "rows": rows,
-        "distance": distance,
-        "codes": codes.digest,
-        "data": shown(queries) if queries else codes.dataset.path,
-    }
-    _tell(report, wanted.name, output, about)
+    _tell(report, wanted.name, output)
     return report.queries
 
 
@@ -179,17 +179,23 @@ def _retrieve(candidates: Candidates, wanted: Queries, top: int, scratch: Path, 
     return report
 
 
-def _tell(report: RetrievalReport, name: str, output: Path, about: Mapping[str, Any]) -> None:
+def _numbers(report: RetrievalReport, name: str, scratch: Path, about: Mapping[str, Any]) -> Path | None:
+    """A file of them, with the whole curve, where labels are known."""
     if not report.sums.queries:
-        return
+        return None
     results = results_of(report)
     del results["curve"]  # thinned
+    path = scratch / "numbers.json"
+    write_numbers(path, RETRIEVAL, {**about, "metrics": {name: results}, "curve": report.sums.curve().as_json()})
+    return path
+
+
+def _tell(report: RetrievalReport, name: str, output: Path) -> None:
+    if not report.sums.queries:
+        return
     precision: Array = np.array(report.sums.precision_at(report.candidates))
     shown = dict.fromkeys((1, len(precision)))
     heading = ["", "queries", "mean average precision", *(f"precision at {k}" for k in shown)]
-    numbers = [percent(results["mean_average_precision"]), *(percent(precision[k - 1]) for k in shown)]
+    numbers = [percent(report.sums.mean_average_precision), *(percent(precision[k - 1]) for k in shown)]
     sys.stdout.write(text_table([heading, [name, f"{report.sums.queries:,}", *numbers]]))
-    path = metrics_path(output)
-    content = {**about, "metrics": {name: results}, "curve": report.sums.curve().as_json()}
-    write_numbers(path, RETRIEVAL, content)
-    say_line(f"{path}: the same and the whole curve, as JSON")
+    say_line(f"{metrics_path(output)}: the same and the whole curve, as JSON")

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.comparing.comparison import Comparison, listed, named
+from pipeline.ingest.place import scratch_beside
+from pipeline.outputs import move_folder_in, move_in
 from pipeline.report.advice import Advice, Choice, accuracy_text
 from pipeline.report.csvs import csv_text
 from pipeline.report.first import test_rows_of
@@ -35,11 +37,24 @@ def figures_of(page: Path) -> Path:
     return page.with_name(f"{page.stem}-figures")
 
 
-def write_page(page: Path, found: Comparison, typed: Sequence[str]) -> None:
-    """The page and its CSV, each whole or not at all, the page last; a page that is replaced goes first, so none stands
-    beside numbers of others. typed: the command, as it is shown."""
-    folder = figures_of(at(page))
-    remove_at(at(page))
+def write_page(page: Path, found: Comparison, typed: Sequence[str], force: bool) -> None:
+    """The page and the folder of its CSV, made beside and moved when both are whole, the page last; a page that is
+    replaced goes first, so none stands beside numbers of others.
+
+    typed   the command, as it is shown; force: whether a page and a folder that are there are replaced
+    raises  DiskFull; OutputExists while another process makes the same page and, should one be faster, at the end
+    """
+    place = at(page)
+    with scratch_beside(place) as scratch:
+        made = scratch / place.name
+        _write(made, found, typed)
+        if force:
+            remove_at(place)
+        move_folder_in(figures_of(made), figures_of(place), f"{DIFFERENCES}.csv", force)
+        move_in(made, place, force)
+
+
+def _write(page: Path, found: Comparison, typed: Sequence[str]) -> None:
     runs = [run.name for run in found.runs]
     texts = {
         DIFFERENCES: csv_text(["what", *runs], found.differences),
@@ -50,7 +65,7 @@ def write_page(page: Path, found: Comparison, typed: Sequence[str]) -> None:
         ),
     }
     for name, text in texts.items():
-        write_whole(folder / f"{name}.csv", text.encode())
+        write_whole(figures_of(page) / f"{name}.csv", text.encode())
     facts = {
         run.name: f"dataset {run.data or 'of unknown digest'}, {run.facts.get('test_rows', MISSING)} test rows, "
         f"seed {run.facts.get('seed', MISSING)}"

@@ -206,6 +206,8 @@ class Classifier(Predictor):
     def load(cls, folder: str | Path) -> Self:
         """The fitted estimator of a model's folder, saved by `save` or made by `labelgrove run`.
 
+        Of a run its parameters are those of the model's section, and random_state is the run's seed. encode, taxonomy
+        and validation_fraction are then as by default: a model does not tell these of a run.
         Raises ModelMissing, ModelDamaged and the like; BadParameter for a model of another kind.
         """
         return load_estimator(cls, folder)

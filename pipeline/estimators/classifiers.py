@@ -162,6 +162,7 @@ class RelaxedHierarchyClassifier(Classifier):
         doubt: float = 0.5,
         leaf_classes: int = 4,
         rows_per_node: int | None = None,
+        most_nodes: int | None = None,
         encode: Any = None,
         random_state: Any = 0,
         scheduler: str = "serial",
@@ -185,6 +186,7 @@ class RelaxedHierarchyClassifier(Classifier):
         self.doubt = doubt
         self.leaf_classes = leaf_classes
         self.rows_per_node = rows_per_node
+        self.most_nodes = most_nodes
         self.encode = encode
         self.random_state = random_state
         self.scheduler = scheduler

@@ -16,6 +16,7 @@ from pipeline.estimators.rows import (
     as_array,
     blocks_of,
     column_of,
+    columns_of,
     is_dask,
     is_far,
     is_zarr,
@@ -25,6 +26,7 @@ from pipeline.estimators.rows import (
 
 DTYPES = (np.float32, np.float64, np.float16)
 FLOAT = np.dtype(np.float32)
+UNREAD = {"skip_check_array": True}
 MEMORY = {"accept_sparse": "csr", "dtype": DTYPES}
 
 
@@ -32,15 +34,16 @@ def checked_rows(estimator: Any, rows: Any, reset: bool = True) -> Any:
     """Rows (n_rows, n_features) in memory as an array or CSR matrix; zarr and Dask arrays as they are.
 
     reset  whether the estimator learns its width and its column names from them
-    Raises ValueError as scikit-learn does.
+    Raises ValueError as scikit-learn does; it warns where only the fit, or only these rows, had column names.
     """
     if not is_far(rows):
         refuse_unusable(rows)
         with named_rows(rows):
             return validate_data(estimator, rows, reset=reset, **MEMORY)
-    rows = as_array(rows)
-    noted_columns(estimator, rows, reset)
-    return rows
+    found = as_array(rows)
+    noted_columns(estimator, found, reset)
+    validate_data(estimator, columns_of(rows), reset=reset, **UNREAD)
+    return found
 
 
 def checked_pair(estimator: Any, rows: Any, labels: Any, reset: bool = True) -> tuple[Any, Any]:
@@ -79,8 +82,6 @@ def noted_columns(estimator: Any, rows: Any, reset: bool) -> None:
     width = int(rows.shape[1])
     if reset:
         estimator.n_features_in_ = width
-        if hasattr(estimator, "feature_names_in_"):
-            del estimator.feature_names_in_
     elif width != estimator.n_features_in_:
         name = type(estimator).__name__
         what = f"X has {width} features, but {name} is expecting {estimator.n_features_in_} features as input"

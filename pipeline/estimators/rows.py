@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,7 @@ import scipy.sparse
 
 from pipeline.estimators.errors import BadRows
 from pipeline.estimators.refused import first_non_finite, refuse_masked
-from pipeline.last_resort import clean
-from tasks.errors import LabelgroveError, is_starved
+from pipeline.ingest.errors import readable
 from tasks.files import disk_room
 from tasks.rows import Csr, Dense, Rows
 from tasks.rows.base import Array
@@ -46,6 +45,11 @@ def as_array(rows: Any) -> Any:
         return rows
     rows = rows.to_dask_array() if hasattr(rows, "to_dask_array") else rows
     return rows.rechunk({1: -1}) if rows.ndim == 2 and len(rows.chunks[1]) > 1 else rows
+
+
+def columns_of(rows: Any) -> Any:
+    """What names the columns, as scikit-learn knows it: of a Dask data frame its empty pandas frame, else the rows."""
+    return rows._meta if is_dask(rows) and hasattr(rows, "to_dask_array") else rows
 
 
 def described(rows: Any, n_rows: int) -> str:
@@ -96,19 +100,9 @@ def blocks_of(rows: Any) -> Iterator[Any]:
         yield block
 
 
-@contextmanager
-def _named_block(what: str, where: str) -> Iterator[None]:
-    """What others' code raises is named after the block; named errors and a lack of memory stay what they are."""
-    try:
-        yield
-    except LabelgroveError:
-        raise
-    except Exception as error:
-        if is_starved(error):
-            raise
-        said = clean((str(error).strip().splitlines() or ["no message"])[0][:300])
-        hint = "compute this block alone to see the whole error, mend what makes it, then call again"
-        raise BadRows(f"{what}: {type(error).__name__}: {said}", where, hint) from error
+def _named_block(what: str, where: str) -> AbstractContextManager[None]:
+    """What others' code raises is a BadRows of this block."""
+    return readable(where, what, BadRows, "compute this block alone to see the whole error, mend it, then call again")
 
 
 def _place_of(array: Any, name: str) -> str:

@@ -7,15 +7,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pipeline.estimators.encoders import ProductQuantizer, WTAHasher
 from pipeline.estimators.errors import BadParameter, FolderTaken, os_errors
 from pipeline.estimators.labels import dtype_told, labels_of_table, spelled
+from pipeline.ingest.place import scratch_beside
+from pipeline.outputs import OutputExists, move_folder_in
 from pipeline.owned import refuse_owned
+from tasks.files import sync_path
+from tasks.models.card import SETTINGS
 from tasks.models.errors import ModelFormat
 from tasks.models.feature_names import ESTIMATOR, FEATURES, feature_names
 from tasks.models.folder import SavedModel, load_model, save_model
 from tasks.models.header import FORMAT, RESTORE
 from tasks.models.registry import config_word
-from tasks.models.sums import HEADER
+from tasks.models.sums import HEADER, SUMS
 from tasks.places import at, is_remote
 
 T = TypeVar("T")
@@ -29,7 +34,17 @@ def save_estimator(estimator: Any, folder: Path, overwrite: bool) -> str:
         place = at(folder)
         refuse_owned(place)
         refuse_taken(place, overwrite)
-        return _saved(estimator, place)
+        if is_remote(place):
+            return _saved(estimator, place)
+        try:
+            with scratch_beside(place) as scratch:
+                digest = _saved(estimator, scratch / place.name)
+                move_folder_in(scratch / place.name, place, SUMS, overwrite)
+                sync_path(str(place.absolute().parent))
+        except OutputExists as error:
+            hint = error.hint.replace("--force", "save(..., overwrite=True)")
+            raise FolderTaken(error.what, str(place), hint) from None
+        return digest
 
 
 def _saved(estimator: Any, place: Path) -> str:
@@ -37,7 +52,7 @@ def _saved(estimator: Any, place: Path) -> str:
     note = {
         "class": type(estimator).__name__,
         "labels": dtype_told(estimator.classes_),
-        "parameters": _plain(estimator.get_params(deep=False)),
+        "parameters": _told(estimator.get_params(deep=False)),
     }
     if hasattr(estimator, "feature_names_in_"):
         note[FEATURES] = [str(name) for name in estimator.feature_names_in_]
@@ -75,6 +90,43 @@ def refuse_taken(place: Path, overwrite: bool) -> None:
         raise FolderTaken("a model is there already", str(place), "choose another name, or save(..., overwrite=True)")
 
 
+def _told(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters as JSON: also encoders, and a taxonomy that is a mapping of texts."""
+    found = _plain(given)
+    if (encode := given.get("encode")) is not None:
+        found["encode"] = [_told_encoder(one) for one in (encode if isinstance(encode, list | tuple) else [encode])]
+    if isinstance(taxonomy := given.get("taxonomy"), Mapping):
+        try:
+            found["taxonomy"] = json.loads(json.dumps(taxonomy))
+        except (TypeError, ValueError):  # labels that are no texts or numbers
+            return found
+        if found["taxonomy"] != taxonomy:  # as of whole numbers, which become texts
+            del found["taxonomy"]
+    return found
+
+
+def _told_encoder(encoder: Any) -> dict[str, Any]:
+    return {"class": type(encoder).__name__, "parameters": _plain(encoder.get_params(deep=False))}
+
+
+def _encoders_of(noted: Any) -> Any:
+    """What `encode` was: the encoder of a note, or several; None where it tells none that are known."""
+    known = {one.__name__: one for one in (ProductQuantizer, WTAHasher)}
+    made = []
+    for one in noted if isinstance(noted, list) else []:
+        kind = known.get(one.get("class")) if isinstance(one, dict) else None
+        given = one.get("parameters") if isinstance(one, dict) else None
+        if kind is None or not isinstance(given, dict):
+            return None
+        made.append(kind(**{key: given[key] for key in _learnt_by(kind) & given.keys()}))
+    return made[0] if len(made) == 1 else made or None
+
+
+def _learnt_by(kind: Any) -> set[str]:
+    """Names of the parameters that what is learnt depends on."""
+    return set(kind._get_param_names()) - {"scheduler", "folder"}
+
+
 def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters that JSON can hold: numbers, texts, None."""
     found = {key: value.item() if hasattr(value, "item") else value for key, value in given.items()}
@@ -91,13 +143,23 @@ def load_estimator(kind: type[T], folder: str | Path) -> T:
     if found != expected:
         what = f"this is a model of kind {found}, {kind.__name__} is of kind {expected}"
         raise BadParameter(what, str(folder), "TrainedClassifier.load takes models of every kind")
-    given = note.get("parameters", {}) if note.get("class") == kind.__name__ else {}
-    known = kind._get_param_names()  # type: ignore[attr-defined]
-    estimator = kind(
-        **{key: value for key, value in given.items() if key in known and key not in ("scheduler", "folder")}
-    )
+    given = note.get("parameters", {}) if note.get("class") == kind.__name__ else _of_run(saved)
+    known = {key: value for key, value in given.items() if key in _learnt_by(kind)}
+    estimator = kind(**known | ({"encode": _encoders_of(known["encode"])} if "encode" in known else {}))
     take_model(estimator, saved)
     return estimator
+
+
+def _of_run(saved: SavedModel) -> dict[str, Any]:
+    """The parameters of a model that a run has trained: its section of the config, the run's seed, and how it searches.
+
+    A model tells no more: neither the share of validation rows, nor how its encodings were trained, nor a taxonomy.
+    """
+    provenance = saved.header.get("provenance", {})
+    found = provenance.get(SETTINGS, {})
+    given = {key: value for key, value in found.items() if key != "taxonomy"} if isinstance(found, dict) else {}
+    given |= {name: value for name in ("beam", "doubt") if (value := getattr(saved.model, name, None)) is not None}
+    return given | ({"random_state": provenance["seed"]} if "seed" in provenance else {})
 
 
 def take_model(estimator: Any, saved: SavedModel) -> None:

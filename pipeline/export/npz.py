@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.export.facts import class_table
-from pipeline.export.placing import made_beside
+from pipeline.placing import made_beside
 from tasks.models.folder import SavedModel
 from tasks.models.header import json_text
 from tasks.rows.base import Array
@@ -22,10 +22,12 @@ HEADER, CLASS_TABLE = "header", "class_table"
 ENTRY, ENDS = 30 + 20 + 46, 22  # bytes of a zip: of an entry, its zip64 field and its line of the directory; of the end
 
 
-def write_npz(saved: SavedModel, output: Path, told: Callable[[int], None] | None = None) -> None:
-    """Write the file, whole or not at all; of one model always the same bytes. Raises DiskFull, ValueError on a clash.
+def write_npz(saved: SavedModel, output: Path, told: Callable[[int], None] | None = None, force: bool = False) -> None:
+    """Write the file, whole or not at all; of one model always the same bytes.
 
-    told  is given the size of the file, bytes, before it is written
+    told    is given the size of the file, bytes, before it is written
+    force   whether what stands there is replaced
+    raises  DiskFull, OutputExists, ValueError on a clash
 
     Nothing is compressed, so that arrays can be mapped and weights, which hardly compress, are read at once.
     """
@@ -37,7 +39,7 @@ def write_npz(saved: SavedModel, output: Path, told: Callable[[int], None] | Non
     size = file_bytes(arrays)
     if told is not None:
         told(size)
-    with made_beside(output, size) as local:
+    with made_beside(output, size, force) as local:
         np.savez(local, allow_pickle=False, **{name: arrays[name] for name in sorted(arrays)})
 
 

@@ -17,8 +17,8 @@ from pipeline.export.facts import facts_of
 from pipeline.export.flat import FlatKinds, Ranked, add_flat, flat_bytes
 from pipeline.export.forest import add_forest, add_tree
 from pipeline.export.graph import Graph, check_bytes, onnx_package
-from pipeline.export.placing import made_beside
 from pipeline.export.tree_tables import tree_bytes
+from pipeline.placing import made_beside
 from tasks.models.folder import SavedModel
 from tasks.models.registry import config_word
 from tasks.trees.kmeans.forest import Forest
@@ -31,13 +31,18 @@ EXPORTED = (
 
 
 def write_onnx(
-    saved: SavedModel, output: Path, top: int, beam: int | None = None, told: Callable[[int], None] | None = None
+    saved: SavedModel,
+    output: Path,
+    top: int,
+    beam: int | None = None,
+    told: Callable[[int], None] | None = None,
+    force: bool = False,
 ) -> None:
     """Write the file, checked by ONNX's own checker, whole or not at all.
 
     top    classes per row, at most n_classes; beam: nodes that a tree expands a depth, None: as it was trained
-    told   is given the size of the file, bytes, before it is written
-    raises PackageMissing, ExportUnsupported, ExportTooLarge, all before any work; DiskFull
+    told   is given the size of the file, bytes, before it is written; force: whether what stands there is replaced
+    raises PackageMissing, ExportUnsupported, ExportTooLarge, all before any work; DiskFull, OutputExists
     """
     onnx = onnx_package()
     check_exportable(saved, beam)
@@ -45,7 +50,7 @@ def write_onnx(
     size = message.ByteSize()
     if told is not None:
         told(size)
-    with made_beside(output, size) as local:
+    with made_beside(output, size, force) as local:
         local.write_bytes(message.SerializeToString(deterministic=True))
         onnx.checker.check_model(str(local), full_check=True)
 

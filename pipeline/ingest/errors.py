@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from pipeline.last_resort import clean
 from tasks.errors import InputError, LabelgroveError, ResourceError, UsageError, is_starved
+
+SAID = 300  # letters of what others' code says
 
 
 class SourceMissing(InputError):
@@ -25,8 +28,16 @@ class DamagedInput(InputError):
 
 
 @contextmanager
-def readable(where: str) -> Iterator[None]:
-    """Turn whatever a library says about a file that it cannot read into DamagedInput."""
+def readable(
+    where: str,
+    what: str = "it cannot be read",
+    kind: type[LabelgroveError] = DamagedInput,
+    hint: str = "copy the file again, or write it again",
+) -> Iterator[None]:
+    """Turn whatever others' code raises into an error of ours; named errors and a lack of memory stay what they are.
+
+    what  comes before the class and the first line of what was raised, which is the cause
+    """
     try:
         yield
     except LabelgroveError:
@@ -34,9 +45,8 @@ def readable(where: str) -> Iterator[None]:
     except Exception as error:
         if is_starved(error):
             raise
-        said = str(error).splitlines()
-        what = f"it cannot be read ({type(error).__name__}: {said[0] if said else ''})"
-        raise DamagedInput(what, where, "copy the file again, or write it again") from error
+        said = clean((str(error).strip().splitlines() or ["no message"])[0][:SAID])
+        raise kind(f"{what} ({type(error).__name__}: {said})", where, hint) from error
 
 
 @contextmanager

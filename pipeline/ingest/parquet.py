@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.dataset import Note
-from pipeline.ingest.candidates import LABELS_AT, ROWS_AT, labels_place, one_of
-from pipeline.ingest.errors import FeatureShape, RaggedEmbedding
+from pipeline.ingest.candidates import LABELS_AT, ROWS_AT, labels_place, listed, one_of
+from pipeline.ingest.errors import FeatureShape, RaggedEmbedding, readable
 from pipeline.ingest.files import stamp
 from pipeline.ingest.labels import Labels
 from pipeline.ingest.npy import shard_order
@@ -21,10 +21,10 @@ from pipeline.ingest.parquet_file import (
     batches_from,
     dtype_of,
     label_columns,
+    list_columns,
     opened,
     plain,
     read_labels,
-    readable,
     refuse_too_large,
     storage,
     vector_columns,
@@ -81,11 +81,13 @@ class ParquetStream:
         self.counts: Counter[str] = Counter()
         with opened(path) as file:
             schema = file.schema_arrow
-            vectors = vector_columns(schema)
+            lists = list_columns(schema)
+            vectors = lists if job.rows_at in lists else vector_columns(schema) or lists[:1]
             self.column = one_of(vectors, job.rows_at, "rows", ROWS_AT, str(path))
             self.labels_at, notes = job.place_of_labels(label_columns(schema), str(path))
             self.notes += notes
             self.dtype = dtype_of(schema.field(self.column).type, f"{path}, column {self.column!r}")
+            self._beside = [name for name in schema.names if name not in (self.column, self.labels_at)]
             self.n_rows: int = file.metadata.num_rows
             self._check_declared(file.metadata)
             self.n_features = self._width(file) if self.n_rows else 0
@@ -151,7 +153,11 @@ class ParquetStream:
         raise RaggedEmbedding(f"the row {what}", where, "give every row a vector of one length, or leave the row out")
 
     def about_columns(self) -> list[Note]:
-        return []
+        """Which column the rows are, where others are not read."""
+        if not self._beside:
+            return []
+        text = f"{self.name}: each row is the list in column {self.column!r}; not read: {listed(self._beside)}"
+        return [Note("Columns", text)]
 
     def labels(self) -> Labels | None:
         return None if self.labels_at is None else read_labels(self.path, self.labels_at)

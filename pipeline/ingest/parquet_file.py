@@ -16,10 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.ingest.errors import DamagedInput, DeclaredTooLarge, FeatureDtype
+from pipeline.ingest.errors import DeclaredTooLarge, FeatureDtype, readable
 from pipeline.ingest.label_parts import LabelParts
 from pipeline.ingest.labels import Labels
-from tasks.errors import LabelgroveError, is_starved
 
 LABEL_ROWS = 1 << 16  # read at a time
 PAGES = 1 << 20  # bytes read from disk at a time, in place of a whole column of a row group
@@ -30,6 +29,11 @@ PAGES = 1 << 20  # bytes read from disk at a time, in place of a whole column of
 
 def vector_columns(schema: Any) -> list[str]:
     """Columns of lists of numbers."""
+    return [name for name in list_columns(schema) if _is_number(plain(schema.field(name).type).value_type)]
+
+
+def list_columns(schema: Any) -> list[str]:
+    """Columns of lists of anything."""
     return [field.name for field in unique(schema) if _is_list(plain(field.type))]
 
 
@@ -64,6 +68,10 @@ def _is_list(kind: Any) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
+def _is_number(kind: Any) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
+
+
 def _is_text(kind: Any) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
@@ -71,7 +79,7 @@ def _is_text(kind: Any) -> bool:
 def dtype_of(kind: Any, where: str) -> np.dtype:
     """NumPy's type of the numbers in a column of lists. Raises FeatureDtype."""
     inner = plain(kind).value_type
-    if not (pa.types.is_integer(inner) or pa.types.is_floating(inner) or pa.types.is_boolean(inner)):
+    if not _is_number(inner):
         raise FeatureDtype(f"lists of {inner} are no vectors of real numbers", where, "convert them to float32")
     dtype: np.dtype = np.dtype(inner.to_pandas_dtype())
     return dtype
@@ -95,21 +103,6 @@ def opened(path: Path, texts: Sequence[str] = (), pages: int = PAGES) -> Iterato
             file = pq.ParquetFile(handle, buffer_size=pages, pre_buffer=False, **options)
         with file:
             yield file
-
-
-@contextmanager
-def readable(where: str) -> Iterator[None]:
-    """Turn whatever pyarrow says of a file that it cannot read into DamagedInput."""
-    try:
-        yield
-    except LabelgroveError:
-        raise
-    except Exception as error:
-        if is_starved(error):
-            raise
-        first = str(error).split("\n")[0]
-        what = f"this is no readable Parquet file ({first})"
-        raise DamagedInput(what, where, "copy the file again, or write it again") from error
 
 
 def read_labels(path: Path, column: str) -> Labels:

@@ -11,6 +11,7 @@ import os
 import re
 import socket
 import tempfile
+import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,8 +22,9 @@ import psutil
 from pipeline.dataset import FORMAT
 from pipeline.event_log import forget_log
 from pipeline.ingest.errors import DatasetExists
+from pipeline.outputs import OutputExists
 from tasks import io
-from tasks.errors import ArtefactError
+from tasks.errors import ArtefactError, LabelgroveError
 from tasks.files import disk_room, remove_all, settle, swap_in, sync_path
 from tasks.places import is_remote, remove_folder
 
@@ -66,10 +68,15 @@ def made_whole(dataset: Path, force: bool, request: str | None = None) -> Iterat
 
 
 @contextmanager
-def scratch_beside(target: Path, far: bool = False) -> Iterator[Path]:
+def scratch_beside(target: Path, far: bool = False, alone: bool = True) -> Iterator[Path]:
     """A folder for the pieces of `target`, on its file system; removed at the end, or by the next one after a kill.
 
     Of a target at a URL a folder of temporary files; or, where workers elsewhere write it (`far`), one in the store.
+
+    alone  whether nobody else may make the same target meanwhile; False: whoever does writes the same
+
+    Raises OutputExists while a process of this machine, or a thread of this one, is making the same target alone. A
+    folder `NAME-old` in what a killed process left is what it was replacing: it is put back.
     """
     if is_remote(target) and far:
         folder = target.with_name(f".{target.name}.partial-{uuid.uuid4().hex[:12]}")
@@ -84,16 +91,64 @@ def scratch_beside(target: Path, far: bool = False) -> Iterator[Path]:
             yield Path(here)
         return
     parent = target.absolute().parent
+    made = [place for place in (parent, *parent.parents) if not place.exists()]
     parent.mkdir(parents=True, exist_ok=True)
-    folder = parent / f".{target.name}.partial-{os.getpid()}"
-    for left, _ in _abandoned(parent, f".{target.name}"):
-        remove_all(left, ignore_errors=True)
-    folder.mkdir()
+    try:
+        folder = parent / f".{target.name}.partial-{os.getpid()}"
+        with _named_as(target, folder), _scratch(folder, target, alone):
+            yield folder
+    finally:
+        with contextlib.suppress(OSError):  # what came to nothing leaves no empty folders behind
+            for place in made:
+                place.rmdir()
+
+
+_HERE: set[str] = set()  # folders that threads of this process are writing in
+_HERE_LOCK = threading.Lock()
+
+
+@contextmanager
+def _scratch(folder: Path, target: Path, alone: bool) -> Iterator[None]:
+    key = os.path.realpath(folder)
+    with _HERE_LOCK:
+        _sweep_scratch(folder.parent, target, alone)
+        folder.mkdir()
+        _HERE.add(key)
     try:
         _sign(folder, None)
-        yield folder
+        yield
     finally:
-        remove_all(folder, ignore_errors=True)
+        with _HERE_LOCK:
+            remove_all(folder, ignore_errors=True)
+            _HERE.discard(key)
+
+
+def _sweep_scratch(parent: Path, target: Path, alone: bool) -> None:
+    """Remove what killed processes left of `target`. Raises OutputExists when somebody is making it alone."""
+    for folder, _, alive in _partials(parent, f".{target.name}"):
+        if alive and (alone or os.path.realpath(folder) in _HERE):
+            what = f"process {folder.name.rpartition('-')[2]} is writing it at this moment"
+            raise OutputExists(what, str(target), "wait until it has ended, or choose another name")
+        if alive is False:
+            replaced = folder / f"{target.name}-old"
+            if os.path.lexists(replaced) and not os.path.lexists(target):
+                os.rename(replaced, target)
+            remove_all(folder, ignore_errors=True)
+
+
+@contextmanager
+def _named_as(target: Path, folder: Path) -> Iterator[None]:
+    """Errors within the block are of `target`: nobody has asked for the folder."""
+    try:
+        yield
+    except LabelgroveError as error:
+        if error.where.startswith(str(folder)):
+            error.where = str(target)
+        raise
+    except OSError as error:
+        if isinstance(error.filename, str) and error.filename.startswith(str(folder)):
+            error.filename = str(target)
+        raise
 
 
 def _refuse_existing(dataset: Path, force: bool) -> None:
@@ -161,14 +216,21 @@ def _age(folder: Path) -> int:
 
 def _abandoned(parent: Path, name: str) -> Iterator[tuple[Path, bool]]:
     """Folders NAME.partial-PID of dead processes of this machine, and whether each is what one was replacing (-old)."""
+    return ((folder, replaced) for folder, replaced, alive in _partials(parent, name) if alive is False)
+
+
+def _partials(parent: Path, name: str) -> Iterator[tuple[Path, bool, bool | None]]:
+    """Folders NAME.partial-PID: whether each is what a process was replacing (-old), and whether that process lives;
+    None of those of other machines, of which nobody here knows."""
     pattern = re.compile(re.escape(name) + r"\.partial-(\d+)(-old)?")
     for folder in sorted(parent.iterdir()) if parent.is_dir() else []:
         match = pattern.fullmatch(folder.name)
         if match is None:
             continue
         host, began = _owner(folder)
-        if host in ("", socket.gethostname()) and not _alive(int(match[1]), began):
-            yield folder, match[2] is not None
+        here = host in ("", socket.gethostname())
+        alive = os.path.realpath(folder) in _HERE or _alive(int(match[1]), began)
+        yield folder, match[2] is not None, alive if here else None
 
 
 def _sign(folder: Path, request: str | None) -> None:
@@ -198,7 +260,7 @@ def _request_of(folder: Path) -> str | None:
 def _alive(pid: int, began: float = 0.0) -> bool:
     """Whether a process runs under this number, and is the one that began then, where that is known."""
     if pid == os.getpid():
-        return False  # this process makes one dataset at a time, so the folder is of an earlier one with this number
+        return False  # it is none of _HERE, and one dataset is made at a time: it is of an earlier one with this number
     try:
         process = psutil.Process(pid)
         same = not began or abs(process.create_time() - began) < SAME_SECONDS

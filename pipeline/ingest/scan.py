@@ -14,6 +14,7 @@ from pipeline.ingest.errors import DamagedImage, FeatureRange, NonFiniteFeature
 from pipeline.ingest.images import ImageSource, look_at
 from pipeline.ingest.kept import Kept
 from pipeline.ingest.source import Source
+from pipeline.ingest.whole_numbers import ALL_UP_TO, changed
 from tasks.rows import Csr, Dense, Rows
 from tasks.rows.base import Array
 
@@ -33,11 +34,15 @@ SMALLEST = {  # that the largest value of all may be: below it, all squares or a
 class Scan:
     """What a pass over one source found."""
 
+    dtype: str  # what its values will be stored in
     bad_rows: list[int] = field(default_factory=list)  # rows with NaN or infinity
     bad_values: int = 0
     bad_places: list[str] = field(default_factory=list)
     zero_rows: int = 0
     peak: float = 0.0  # the largest finite absolute value
+    rounded: int = 0  # whole numbers that are others once they are stored
+    rounded_rows: int = 0  # rows that hold such
+    first_rounded: str = ""  # the first of them, and where it stands
     damaged_rows: list[int] = field(default_factory=list)  # images that cannot be decoded
     damaged_places: list[str] = field(default_factory=list)
     longest_side: int = 0  # of an image that can, pixels
@@ -58,7 +63,7 @@ def scan_once(source: Source, dtype: str, kept: Kept, name: str, tick: Callable[
 
 def scan(source: Source, dtype: str, tick: Callable[[int], None] | None = None) -> Scan:
     """Look at every value of a source. dtype: what it will be stored in. Raises FeatureRange at the first such row."""
-    found = Scan()
+    found = Scan(dtype)
     if isinstance(source, ImageSource):
         _look_at(source, found, tick)
         return found
@@ -69,7 +74,9 @@ def scan(source: Source, dtype: str, tick: Callable[[int], None] | None = None) 
             _note_row(found, source, start + i, _row(rows, i))
         too_large = np.flatnonzero(np.isfinite(peaks) & (peaks > LARGEST[dtype]))
         if too_large.size:
-            raise _too_large(source, start + int(too_large[0]), float(peaks[too_large[0]]), dtype)
+            i = int(too_large[0])
+            raise _too_large(source, start + i, _row(rows, i), dtype)
+        _note_rounded(found, source, start, changed(rows, peaks, dtype))
         with np.errstate(over="ignore"):  # of rows that are told above
             found.zero_rows += int(np.count_nonzero(peaks.astype(dtype) == 0))  # as they will be stored
         found.peak = max(found.peak, float(peaks[np.isfinite(peaks)].max(initial=0.0)))
@@ -126,9 +133,32 @@ def _note_row(found: Scan, source: Source, row: int, content: tuple[Array, Array
     found.bad_rows.append(row)
 
 
-def _too_large(source: Source, row: int, peak: float, dtype: str) -> FeatureRange:
-    what = f"a value of size {peak:g} is too large: up to {LARGEST[dtype]:.3g} can be used in {dtype}"
-    return FeatureRange(what, source.place(row), "scale the features, or check where such values come from")
+def _note_rounded(found: Scan, source: Source, start: int, lost: tuple[Array, Array, Array]) -> None:
+    """Count what `changed` has found in the rows from `start` on; of the first of all also where it stands."""
+    rows, columns, values = lost
+    if not rows.size:
+        return
+    if not found.rounded:
+        value = values[0].item()
+        place = f"{source.place(start + int(rows[0]))}, {_column(source, int(columns[0]))}"
+        found.first_rounded = f"{int(value):,}, which becomes {int(np.array(value, found.dtype)):,} [{place}]"
+    found.rounded += rows.size
+    found.rounded_rows += np.unique(rows).size
+
+
+def _column(source: Source, column: int) -> str:
+    """A column for messages: its number, and its name where it has one."""
+    names = source.feature_names
+    return f"column {column}" + (f" ({names[column]!r})" if names is not None else "")
+
+
+def _too_large(source: Source, row: int, content: tuple[Array, Array], dtype: str) -> FeatureRange:
+    columns, values = content
+    sizes = np.abs(values.astype(np.float64))
+    j = int(np.argmax(sizes))
+    what = f"a value of size {sizes[j]:g} is too large: up to {LARGEST[dtype]:.3g} can be used in {dtype}"
+    where = f"{source.place(row)}, {_column(source, int(columns[j]))}"
+    return FeatureRange(what, where, "scale the features, or check where such values come from")
 
 
 def refuse_vanishing(scans: list[Scan], dtype: str) -> None:
@@ -160,6 +190,20 @@ def refuse_damaged(scans: list[Scan], n_images: int) -> None:
         raise DamagedImage(what, "; ".join(places[:SHOWN_ROWS]) + more, hint)
 
 
+def notes_of_rounded(scans: list[Scan]) -> list[Note]:
+    """A warning of whole numbers that are others once they are stored: ids and times often are such."""
+    n_values, n_rows = sum(found.rounded for found in scans), sum(found.rounded_rows for found in scans)
+    if not n_values:
+        return []
+    first, dtype = next((found.first_rounded, found.dtype) for found in scans if found.rounded)
+    text = (
+        f"{n_values:,} whole numbers in {n_rows:,} rows are rounded: {dtype} holds all of them up to "
+        f"{ALL_UP_TO[dtype]:,} only. The first is {first}. Leave out columns that number things; of others subtract "
+        "a constant, or divide them"
+    )
+    return [Note("RoundedNumbers", text, "warning")]
+
+
 def notes_of(scans: list[Scan]) -> list[Note]:
     """What a scan has to say when nothing was refused."""
     dropped, zero = sum(len(found.bad_rows) for found in scans), sum(found.zero_rows for found in scans)
@@ -170,6 +214,7 @@ def notes_of(scans: list[Scan]) -> list[Note]:
         notes.append(Note("NonFiniteFeature", f"{dropped:,} rows were left out: {places}{more}", "warning"))
     if zero:
         notes.append(Note("ZeroRows", f"{zero:,} rows hold only zeros", "warning"))
+    notes += notes_of_rounded(scans)
     if damaged := [place for found in scans for place in found.damaged_places]:
         more = f"; and {len(damaged) - SHOWN_ROWS:,} more" if len(damaged) > SHOWN_ROWS else ""
         text = f"images that were left out, {len(damaged):,}: {'; '.join(damaged[:SHOWN_ROWS])}{more}"

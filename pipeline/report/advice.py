@@ -156,6 +156,12 @@ def accuracy_text(accuracy: float, n_test: int) -> str:
     return f"{in_percent(accuracy)} \N{PLUS-MINUS SIGN} {percent(standard_error(accuracy, n_test))}"
 
 
+def lost_points(low: float, high: float) -> str:
+    """Points of accuracy between two: 1.5; with another digit, 1.44, where both as they are shown differ by 1.5."""
+    lost, shown = in_percent(high - low), f"{float(f'{100 * high:.1f}') - float(f'{100 * low:.1f}'):.1f}"
+    return lost if lost == shown else in_percent(high - low, 2)
+
+
 def frontier(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Those that no other beats in accuracy or cost without losing in the other, the cheapest first."""
     kept: list[Candidate] = []
@@ -241,8 +247,7 @@ def _quicker(
 
 
 def _with_loss(one: Candidate, take: Candidate, n_test: int) -> str:
-    lost = in_percent(take.accuracy - one.accuracy)
-    return f"{one.name}, {accuracy_text(one.accuracy, n_test)} ({lost} points less)"
+    return f"{one.name}, {accuracy_text(one.accuracy, n_test)} ({lost_points(one.accuracy, take.accuracy)} points less)"
 
 
 def _slower(

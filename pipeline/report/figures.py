@@ -39,6 +39,7 @@ SETTINGS = {
 }
 NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 Which = Literal["x", "y"]
+WIDTH, PHONE_WIDTH = 6.4, 3.9  # inches
 MANY_DECADES = 3  # from which on an axis has ticks at powers of ten alone
 
 
@@ -104,10 +105,12 @@ def _apply(axes: Axes, axis: Axis, which: Which) -> None:
         axis.apply(axes, which)
 
 
-def scatter(points: Sequence[Point], scale: Scale, y_label: str, lines: Lines | None = None) -> str:
-    """Points with their names beside them, x on a logarithmic axis; an SVG element."""
+def scatter(
+    points: Sequence[Point], scale: Scale, y_label: str, lines: Lines | None = None, width: float = WIDTH
+) -> str:
+    """Points with their names beside them, x on a logarithmic axis; an SVG element, so many inches wide."""
     with drawing():
-        figure, axes = canvas(3.9)
+        figure, axes = canvas(3.9, width)
         axes.grid(True, axis="both", alpha=0.5)
         for group, colour in ((True, MAIN), (False, OTHER)):
             chosen = [point for point in points if point.marked is group]
@@ -236,24 +239,28 @@ def bars(values: Mapping[str, float], x_label: str, shown: Sequence[str]) -> str
         return svg_of(figure)
 
 
-def canvas(height: float) -> tuple[Figure, Axes]:
+def canvas(height: float, width: float = WIDTH) -> tuple[Figure, Axes]:
+    """Both in inches."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6.4, height))
+    figure = Figure(figsize=(width, height))
     FigureCanvasSVG(figure)
     return figure, figure.add_subplot()
 
 
 def svg_of(figure: Figure) -> str:
     """The SVG element of a figure: no XML head, no metadata, no style that reaches outside, the page's colours."""
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
     out = io.StringIO()
     figure.patch.set_visible(False)
     for axes in figure.axes:
         axes.patch.set_visible(False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a character that no font has is the browser's to draw
-        figure.savefig(out, format="svg", metadata=NO_METADATA)
+        # Not savefig, which draws everything twice: the first time only to learn where it comes to lie.
+        FigureCanvasSVG(figure).print_svg(out, metadata=NO_METADATA)
     text = out.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>", "", text, flags=re.DOTALL)

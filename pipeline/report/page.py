@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import cache
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from pipeline.report.classes import NAME as CLASSES
@@ -16,7 +17,7 @@ from pipeline.report.compression import compression_plot
 from pipeline.report.csvs import csv_text
 from pipeline.report.curves import retrieval_plot, sweep_plots
 from pipeline.report.descent import descent_plots
-from pipeline.report.figures import Scale, bars, scatter, scoped
+from pipeline.report.figures import PHONE_WIDTH, WIDTH, Scale, bars, scatter, scoped
 from pipeline.report.first import error_of, first_of
 from pipeline.report.labels import Lines, Point
 from pipeline.report.legend import legend, marked_models
@@ -60,10 +61,9 @@ def write_report(path: str | Path, run: RunSummary) -> list[Path]:
     return list(files)
 
 
-def render(run: RunSummary, plots: Sequence[Plot], trees: TreePart, relaxed: RelaxedPart, folder: str) -> str:
-    """The HTML text of a run."""
-    first = first_of(run)
-    asking = [plot for plot in plots if plot.name == FIRST and first.rows]
+@cache
+def _template() -> Template:
+    """Compiled once in a process."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -73,7 +73,14 @@ def render(run: RunSummary, plots: Sequence[Plot], trees: TreePart, relaxed: Rel
         finalize=lambda value: value if isinstance(value, Markup) else _shown(value),
     )
     environment.filters["unbroken"] = unbroken
-    return environment.get_template(TEMPLATE).render(
+    return environment.get_template(TEMPLATE)
+
+
+def render(run: RunSummary, plots: Sequence[Plot], trees: TreePart, relaxed: RelaxedPart, folder: str) -> str:
+    """The HTML text of a run."""
+    first = first_of(run)
+    asking = [plot for plot in plots if plot.name == FIRST and first.rows]
+    return _template().render(
         run=run,
         first=first,
         first_figures=_figures(asking, "a"),
@@ -103,10 +110,14 @@ def render(run: RunSummary, plots: Sequence[Plot], trees: TreePart, relaxed: Rel
     )
 
 
-def _figures(plots: Sequence[Plot], prefix: str) -> list[tuple[Plot, Markup]]:
-    """Each with its picture, whose ids are its own."""
+def _figures(plots: Sequence[Plot], prefix: str) -> list[tuple[Plot, Markup, Markup]]:
+    """Each with its picture, whose ids are its own, and with the one for a phone, if there is one."""
+
+    def named(plot: Plot, svg: str, ids: str) -> Markup:
+        return Markup(scoped(svg, ids, escape(plot.title), escape(plot.caption)) if svg else "")
+
     return [
-        (plot, Markup(scoped(plot.svg, f"{prefix}{i}", escape(plot.title), escape(plot.caption))))
+        (plot, named(plot, plot.svg, f"{prefix}{i}"), named(plot, plot.narrow, f"{prefix}{i}n"))
         for i, plot in enumerate(plots)
     ]
 
@@ -238,7 +249,8 @@ def _scatter(run: RunSummary, name: str, key: str, title: str, scale: Scale, lin
     caption += _left_out(run, other)
     rows = [(model, cost, gain, int(model in marked), errors[model]) for model, (cost, gain) in found.items()]
     text = csv_text(["model", key, "top1", "non_dominated", "standard_error"], rows)
-    return Plot(name, title, caption, scatter(points, scale, "accuracy, %", lines), text)
+    wide, narrow = (scatter(points, scale, "accuracy, %", lines, width) for width in (WIDTH, PHONE_WIDTH))
+    return Plot(name, title, caption, wide, text, narrow)
 
 
 def _left_out(run: RunSummary, other: Collection[str]) -> str:

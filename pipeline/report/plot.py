@@ -13,13 +13,14 @@ MOST_LINES = 12  # of one figure; more cannot be told apart
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A figure of the page, and the CSV it can be drawn from."""
+    """A figure of the page, and the CSV it can be drawn from; narrow: the same for a phone, where it has one."""
 
     name: str
     title: str
     caption: str
     svg: str
     csv: str
+    narrow: str = ""
 
 
 def drawn_models(run: RunSummary, names: Iterable[str]) -> list[str]:

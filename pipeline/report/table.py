@@ -174,6 +174,12 @@ def _print_models(run: RunSummary, out: TextIO, console: Console | None) -> None
         console.print(escape(note), style="dim", highlight=False)
 
 
+def print_small(table: SmallTable) -> None:
+    """Print a table to standard output as `print_table` prints those below that of the models."""
+    _print_small(table, sys.stdout, Console(file=sys.stdout) if sys.stdout.isatty() else None)
+    sys.stdout.flush()
+
+
 def _print_small(table: SmallTable, out: TextIO, console: Console | None) -> None:
     """As that of the models: in lines or boxes, in parts that fit."""
     lines = [list(table.heading), *([printable(cell) for cell in row] for row in table.rows)]

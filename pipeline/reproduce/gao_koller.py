@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pipeline.preset import MOST_PAIRED
 from pipeline.report.figures import Scale, Series, line_plot
 from pipeline.report.numbers import count, percent
 from pipeline.report.plot import Plot
@@ -46,13 +47,22 @@ DATA = {
     3: "SUN-397 (50 training and 50 test images of 397 classes): GIST with an RBF kernel, spatial HOG with histogram "
     "intersection, the same mapped for a linear kernel.",
 }
-DIFFERS = (
+WITHOUT_DOUBT = (
     "Compared are the models without doubt (doubt = 0), which is the paper's walk; relaxed hierarchies with doubt, "
-    "where rows near a split go both ways, are in the run's own page.",
+    "where rows near a split go both ways, are in the run's own page."
+)
+LEFT_ALONE = (
     "Nodes are made one-vs-all leaves by what they lose on held-out rows, too (`most_lost`, `leaf_classes`), which "
-    'the paper leaves open ("hard to partition").',
-    "The kernel is one that the rows suit; the linear part is on the rows themselves, not on a map of a kernel.",
+    'the paper leaves open ("hard to partition").'
+)
+OWN_KERNEL = "The kernel is one that the rows suit."
+KERNEL_RANGES = "rho is 0.2 to 0.9, alpha 0.2 to 0.8; the paper's ranges are 0.5 to 0.9 and 0.1 to 0.8."
+DIFFERS = (
+    WITHOUT_DOUBT,
+    LEFT_ALONE,
+    f"{OWN_KERNEL[:-1]}; the linear part is on the rows themselves, not on a map of a kernel.",
     "rho is 0.05 to 0.8 (of kernels 0.2 to 0.9), alpha 0.2 to 0.8; the paper's ranges are 0.5 to 0.9 and 0.1 to 0.8.",
+    f"One-vs-one and DAGSVM are trained of {MOST_PAIRED} classes or fewer.",
 )
 
 
@@ -152,6 +162,17 @@ def drop_at(run: RunFound, kind: str, complexity: float) -> float:
     return flat_of(run) - best
 
 
+def told_of(found: Mapping[str, float | None], form: str, none: str) -> str:
+    """A number of each family in words; `none` where there is none (None or NaN)."""
+    told = {kind: none if x is None or math.isnan(x) else form.format(x) for kind, x in found.items()}
+    return ", ".join(f"{FAMILIES[kind][1]} {text}" for kind, text in told.items())
+
+
+def less_than_all(own: float, others: Mapping[str, float | None]) -> bool:
+    """Whether a number is below those of all others that have one."""
+    return all(x is None or math.isnan(x) or x > own for x in others.values())
+
+
 def faster(key: str, values: Mapping[str, Any]) -> Claim:
     """A drop of accuracy at a speed-up, and more of it in the rivals."""
     speed, drops = float(values["faster"]), values["drop"]
@@ -163,13 +184,8 @@ def faster(key: str, values: Mapping[str, Any]) -> Claim:
             fastest = min(spots_of(run, OWN), key=lambda spot: spot.x, default=None)
             told = "not measured" if fastest is None else f"the fastest setting is {1 / fastest.x:.1f} times as fast"
             return Verdict(UNKNOWN, f"no relaxed hierarchy is {speed:g} times as fast; {told}")
-        told = ", ".join(
-            f"{FAMILIES[kind][1]} {'never so fast' if math.isnan(drop) else f'{drop:.1f} points'}"
-            for kind, drop in others.items()
-        )
-        holds = own <= float(drops["relaxed"]) + ALIKE and all(
-            math.isnan(drop) or drop > own for drop in others.values()
-        )
+        holds = own <= float(drops["relaxed"]) + ALIKE and less_than_all(own, others)
+        told = told_of(others, "{:.1f} points", "never so fast")
         return compared(holds, f"relaxed hierarchy loses {own:.1f} points, {told}")
 
     text = (
@@ -188,11 +204,9 @@ def rivals_costlier(key: str, values: Mapping[str, Any]) -> Claim:
         least = {kind: least_complexity(spots_of(run, kind), level) for kind in (OWN, *RIVALS)}
         if math.isnan(level) or not all(spots_of(run, kind) for kind in least):
             return NOT_MEASURED
-        told = ", ".join(
-            f"{FAMILIES[kind][1]} {'never as accurate' if x is None else f'{x:.2f}'}" for kind, x in least.items()
-        )
-        own = least[OWN]
-        return compared(own is not None and all(x is None or x > own for x in least.values() if x is not own), told)
+        own, others = least[OWN], {kind: least[kind] for kind in RIVALS}
+        told = told_of(least, "{:.2f}", "never as accurate")
+        return compared(own is not None and less_than_all(own, others), told)
 
     marszalek, tree = (f"{100 * float(values[kind]):.3g}" for kind in ("marszalek", "spectral"))
     text = (
@@ -208,7 +222,7 @@ def never_so_fast(key: str, values: Mapping[str, Any]) -> Claim:
 
     def judge(run: RunFound) -> Verdict:
         fastest = {kind: min((spot.x for spot in spots_of(run, kind)), default=math.nan) for kind in RIVALS}
-        told = ", ".join(f"{FAMILIES[kind][1]} {x:.2f} at the least" for kind, x in fastest.items())
+        told = told_of(fastest, "{:.2f} at the least", "not measured")
         return compared(all(x > float(values["kept"]) for x in fastest.values()), told, *fastest.values())
 
     text = f"the other two never met this speedup no matter which accuracy level ({key})"

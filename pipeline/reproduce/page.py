@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import DictLoader, Environment, StrictUndefined
+from jinja2 import DictLoader, Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from pipeline.dataset import Dataset
+from pipeline.ingest.place import scratch_beside
+from pipeline.outputs import move_in
 from pipeline.report.csvs import csv_text
 from pipeline.report.figures import scoped
 from pipeline.report.numbers import unbroken
@@ -22,7 +25,7 @@ from pipeline.report.table import printable
 from pipeline.reproduce.figure import FAILS, HOLDS, UNKNOWN, Claim, PaperFigure, Shown, Table, Verdict
 from pipeline.reproduce.found import Found
 from pipeline.reproduce.place import CSV_HEADING, files_of, title_of
-from tasks.files import disk_room, remove_file
+from tasks.files import disk_room
 from tasks.places import whole_path
 
 STYLES = {HOLDS: "holds", FAILS: "fails", UNKNOWN: ""}
@@ -83,21 +86,26 @@ def judge_all(figure: PaperFigure, found: Found) -> list[tuple[Claim, Verdict]]:
 
 
 def write_page(folder: Path, made: MadeFigure) -> tuple[Path, Path]:
-    """Write reproduce-<figure>.html and .csv into the folder, each whole or not at all. Raises DiskFull."""
+    """Write reproduce-<figure>.html and .csv into the folder, each whole or not at all.
+
+    Raises DiskFull, OutputExists while another process writes the same.
+    """
     page, table = files_of(folder, made.figure.name)
     texts = {table: csv_of(made), page: render(made, folder, table.name)}
-    folder.mkdir(parents=True, exist_ok=True)
-    page.unlink(missing_ok=True)  # an earlier one never stands beside numbers that are not its own
-    for target, text in texts.items():
-        for left in folder.glob(f".{target.name}.partial-*"):  # of an attempt that was killed here
-            remove_file(left)
-        with disk_room(str(target), len(text.encode())), whole_path(target) as spare:
-            spare.write_text(text, "utf-8", newline="\n")
+    with scratch_beside(page) as scratch:
+        page.unlink(missing_ok=True)  # an earlier one never stands beside numbers that are not its own
+        for target, text in texts.items():
+            local = scratch / target.name
+            with disk_room(str(local), len(text.encode())), whole_path(local) as spare:
+                spare.write_text(text, "utf-8", newline="\n")
+        for target in texts:
+            move_in(scratch / target.name, target, force=True)
     return page, table
 
 
-def render(made: MadeFigure, folder: Path, csv: str) -> str:
-    """The HTML text."""
+@cache
+def _template() -> Template:
+    """Compiled once in a process."""
     environment = Environment(
         loader=DictLoader({PAGE: PAGE_TEXT}),
         autoescape=True,
@@ -106,12 +114,27 @@ def render(made: MadeFigure, folder: Path, csv: str) -> str:
         lstrip_blocks=True,
         finalize=lambda value: value if isinstance(value, Markup) or not isinstance(value, str) else printable(value),
     )
+    environment.filters["unbroken"] = unbroken
+    environment.filters["code"] = _code
+    return environment.get_template(PAGE)
+
+
+def _code(text: str) -> Markup:
+    """A sentence in which `this` is a word that one types."""
+    parts = unbroken(printable(text)).split("`")
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if place % 2 and place + 1 < len(parts) else part
+        for place, part in enumerate(parts)
+    )
+
+
+def render(made: MadeFigure, folder: Path, csv: str) -> str:
+    """The HTML text."""
     pictures = [
         (plot, Markup(scoped(plot.svg, f"p{i}", escape(plot.title), escape(plot.caption))))
         for i, plot in enumerate(made.shown.plots)
     ]
-    environment.filters["unbroken"] = unbroken
-    return environment.get_template(PAGE).render(
+    return _template().render(
         figure=made.figure,
         title=title_of(made.figure.name),
         dataset=made.dataset,
@@ -152,7 +175,8 @@ def runs_of(found: Found, folder: Path) -> list[dict[str, Any]]:
     for run in found.runs.values():
         link = run.folder.resolve() / "report.html"
         inside = link.is_file() and link.is_relative_to(place)
-        told = f"{len(run.models)} models" if run.models else "no models"
+        n = len(run.models)
+        told = f"{n:,} model{'s' * (n != 1)}" if n else "no models"
         name = run.folder.name
         runs.append({"name": name, "told": told, "link": link.relative_to(place).as_posix() if inside else ""})
     return runs

@@ -342,7 +342,11 @@ FIGURES = (
         FIGURE_3,
         HASHING,
         DATA,
-        SIZES,
+        (
+            "The paper has furniture and SUN side by side; here is one data set, by the bytes of the learnt numbers. "
+            "The paper does not say what its memory counts.",
+            *SIZES,
+        ),
     ),
     PaperFigure(
         "zhao-xing-figure-4",

@@ -68,6 +68,7 @@ class HierarchyStage(TrainStage):
 
     def settings(self) -> dict[str, Any]:
         settings = self.learner.model_dump(mode="json")
+        settings.pop("most_nodes", None)  # a hierarchy within it is the same under any: with more, a run goes on
         if isinstance(self.learner, OneVsRest):  # keys of SGD are not its own
             settings = {key: settings[key] for key in ("kind", "name", "rows", "test_rows", *SVM_KEYS)}
         return settings
@@ -89,7 +90,10 @@ class HierarchyStage(TrainStage):
         ground = ground_of(self.learner, work, folder, rule, self.learner.kind)
         classes = drawn_classes(self.learner, ground.starts(), work.seed)
         ground = replace(ground, rule=rule_of(self.learner, classes.size))
-        grown = grow(ground, classes, work, "" if isinstance(self.learner, OneVsRest) else self.learner.name)
+        if isinstance(self.learner, OneVsRest):
+            grown = grow(ground, classes, work)
+        else:
+            grown = grow(ground, classes, work, self.learner.name, self.learner.most_nodes)
         doubtful = len(grown.summaries) > 1 and classes.size > 2
         judges = judges_of(self.learner, ground, classes, work) if doubtful else Panel()
         model = assembled(self.learner, ground, grown, judges, self.n_features, work.dataset.n_classes)

@@ -32,7 +32,7 @@ HierarchyLearner = RelaxedHierarchy | SpectralTree | MarszalekTree | OneVsRest
 
 NODES = "nodes"
 FLAT = "ovr"  # the family of judges, and the name of their random streams
-NOT_GROWN = {"name", "test_rows", "doubt"}  # keys that no node depends on
+NOT_GROWN = {"name", "test_rows", "doubt", "most_nodes"}  # keys that no node depends on
 NODE_ROWS, KERNEL_NODE_ROWS = 100_000, 10_000  # of a node at most
 LARGE_NODE, LARGE_KERNEL_NODE = 20_000, 2_000  # rows from which the parts of a node are tasks of their own
 
@@ -53,10 +53,12 @@ class Grown:
         return next(iter(self.summaries))
 
 
-def grow(ground: Ground, classes: Array, work: Work, name: str = "") -> Grown:
-    """Grow what is not there in the ground's folder, from the root of these classes on. Raises DiskFull.
+def grow(ground: Ground, classes: Array, work: Work, name: str = "", most_nodes: int | None = None) -> Grown:
+    """Grow what is not there in the ground's folder, from the root of these classes on.
 
-    name  whom it is grown for, told to who watches; "": the judges of one-vs-rest
+    name        whom it is grown for, told to who watches; "": the judges of one-vs-rest
+    most_nodes  see `nodes_allowed`
+    Raises DiskFull, HierarchyTooLarge.
     """
     started, folder = time.perf_counter(), at(ground.nodes)
     with disk_room(str(folder), 0):
@@ -64,7 +66,7 @@ def grow(ground: Ground, classes: Array, work: Work, name: str = "") -> Grown:
     write_array(folder / ROOT, classes)
     large = LARGE_NODE if ground.linear else LARGE_KERNEL_NODE
     watch = TreeWatch(name, BOTH_WAYS, work.event, work.tell) if name else None
-    summaries = Growth(ground, work.pool, large, watch).grow(classes)
+    summaries = Growth(ground, work.pool, large, watch, most_nodes).grow(classes)
     learnt = {name: found for name in summaries if (found := read_node(ground, name)) is not None}
     return Grown(summaries, learnt, grown_in(folder, time.perf_counter() - started))
 

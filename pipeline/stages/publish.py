@@ -61,7 +61,7 @@ PAGE_BYTES = 512 << 10  # the page without these lines, its figures, events and 
 class PublishStage(Stage):
     """The last step: everything that is shown, from everything that was measured."""
 
-    version: ClassVar[int] = 6
+    version: ClassVar[int] = 7
 
     config: RunConfig
     tested: bool

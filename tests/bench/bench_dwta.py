@@ -74,15 +74,18 @@ def bench_dwta_codes(hashes: int) -> None:
     values = few.to_array()
     np.testing.assert_array_equal(drawn.codes(few)[0], plain_numpy(values, drawn.windows, params.step))
     naive = few.n_rows * hashes / seconds(lambda: plain_numpy(values, drawn.windows, params.step))
+    plain = CodeHash.drawn(CodeParams("wta", hashes, WINDOW, seed=1), N_FEATURES)
     figures: dict[str, object] = {"naive_numpy": naive}
     for rows in (sparse.part(0, n_rows), Dense(sparse.part(0, n_rows).to_array())):
         work = Work(drawn, rows)
         one, two, limit = work.one(), work.two(), work.limit()
-        figures[rows.body] = {"one_thread": one, "two_threads": two, "limit": limit}
+        densifying = Work(plain, rows).one() / one - 1  # of the time of the same samples, not densified
+        figures[rows.body] = {"one_thread": one, "two_threads": two, "limit": limit, "densifying": densifying}
         name = f"DWTA {hashes:,} x {WINDOW}, {rows.body}, {params.dtype} codes"
         print(
             f"\n{name:<40} {one / 1e6:7,.0f} M codes/s, two threads {two / 1e6:7,.0f} M;"
-            f" limit {limit / 1e6:7,.0f} M ({one / limit:.0%}); NumPy {naive / 1e6:5,.1f} M: {one / naive:,.0f}x",
+            f" limit {limit / 1e6:7,.0f} M ({one / limit:.0%}); NumPy {naive / 1e6:5,.1f} M: {one / naive:,.0f}x;"
+            f" densifying {densifying:+.0%}",
             end="",
         )
     print(f"\nkept in {record(f'dwta-{hashes}', figures)}")

@@ -22,20 +22,22 @@ from tests.faults.plan import LOCAL, SERIAL
 from tests.systems.clusters import Cluster, cluster
 from tests.systems.conftest import planted, write_config
 from tests.systems.digests import digests_of
-from tests.systems.harness import Started, environment, events_of, run_here, started, wait_until, worker_processes
+from tests.systems.harness import WAIT, Started, environment, events_of, run_here, started, wait_until, worker_processes
 
+# Shorter than a user's, yet long enough that a process which merely gets no processor is not taken for a dead one: a
+# worker that comes anew imports all of ours before its first answer.
 TIMEOUTS = Timeouts(
-    connect=15.0,
-    starting=60.0,
-    answer=3.0,
+    connect=60.0,
+    starting=120.0,
+    answer=10.0,
     poll=0.5,
-    scheduler_silent=3.0,
-    no_workers=30.0,
-    worker_silent=5.0,  # Dask takes no less
+    scheduler_silent=10.0,
+    no_workers=120.0,
+    worker_silent=10.0,  # Dask takes no less than 5
     worker_lost=3.0,
-    stopping=5.0,
+    stopping=10.0,
 )
-BUSY = 60.0  # seconds that a machine with much else to do may take on top of any wait
+BUSY = WAIT  # seconds that a machine with much else to do may take on top of any wait
 MODELS = ("pq", "ovr", "tree-pq", "heshing")
 RUN = "small"
 
@@ -143,9 +145,9 @@ class Scene:
             Order(number, role, "", "", 0, "").write(self.order)
             began = time.monotonic()
             with self.client(mode, place) as client:
-                client.until(lambda place=place: steps_begun(place), "the first step")  # type: ignore[misc]
+                client.until(lambda place=place: steps_begun(place), "the first step", 3 * WAIT)  # type: ignore[misc]
                 first = time.monotonic()
-                assert client.wait() == 0, client.text
+                assert client.wait(3 * WAIT) == 0, client.text
             seconds.append((first - began, time.monotonic() - first))
             changes |= most_of_a_process(self.order.with_name("COUNTED"))
         shutil.rmtree(runs)

@@ -137,10 +137,8 @@ class Trial:
         if kill.place.kind:
             _poll(lambda: _pid(struck) or client.process.poll() is not None, end, "the blow", client)
             pid = _pid(struck)
-            if pid == client.process.pid and kill.blow == KILL:
-                return psutil.Process() if client.wait(BUSY) == KILLED else None
             with contextlib.suppress(psutil.NoSuchProcess):
-                return psutil.Process(pid) if pid else None
+                return self._landed(kill, client, psutil.Process(pid)) if pid else None
             return psutil.Process()  # killed and gone: any process stands for it
         before = steps_begun(attempts.runs)
         seconds = share * (course.starting if kill.place.when == STARTING else course.working)
@@ -161,8 +159,19 @@ class Trial:
         chosen = found[kill.which % len(found)]
         with contextlib.suppress(psutil.NoSuchProcess):
             chosen.send_signal(signal.SIGKILL if kill.blow == KILL else signal.SIGSTOP)
-            return chosen
+            return self._landed(kill, client, chosen)
         return None
+
+    def _landed(self, kill: Kill, client: Started, victim: psutil.Process) -> psutil.Process | None:
+        """The victim once it is what the blow makes of it; None when it was faster, and had ended by itself.
+
+        Between a look at a process and the signal it may end, and a signal to what has just ended raises nothing.
+        """
+        if kill.blow == KILL:
+            by_itself = kill.victim == CLIENT and client.wait(BUSY) != KILLED
+            return None if by_itself else victim
+        _poll(lambda: not alive([victim]) or _is_stopped(victim), time.monotonic() + BUSY, "the stop", client)
+        return victim if alive([victim]) else None
 
     def _after(self, kill: Kill, client: Started, victim: psutil.Process, attempts: Attempts) -> int:
         """The client's exit code; a stopped victim sleeps, then goes on or is killed."""
@@ -208,20 +217,19 @@ class Trial:
 
     def _other_slept(self, kill: Kill, client: Started, victim: psutil.Process) -> int:
         """A scheduler, nanny or worker sleeps for longer than it is waited for; the client need not wait so long."""
-        wake = time.monotonic() + asleep_seconds(kill.victim)
-        while client.process.poll() is None and time.monotonic() < wake:
-            time.sleep(POLL)
-        if kill.victim == SCHEDULER and client.process.poll() is None:
-            raise Wrong(f"still there {asleep_seconds(SCHEDULER):.0f} s after its scheduler has stopped")
-        if kill.victim != SCHEDULER:
-            time.sleep(max(0.0, wake - time.monotonic()))
+        asleep = asleep_seconds(kill.victim)
+        if kill.victim == SCHEDULER:
+            _poll(lambda: client.process.poll() is not None, time.monotonic() + asleep + BUSY, "its end", client)
+        else:
+            time.sleep(asleep)
         with contextlib.suppress(psutil.NoSuchProcess):
             victim.send_signal(signal.SIGCONT if kill.blow == STOP_GO else signal.SIGKILL)
         return self._expect(kill, client, CODES[kill.victim, kill.blow])
 
     def _expect(self, kill: Kill, client: Started, codes: set[int]) -> int:
         """The client's exit code, one of these within the limit. Raises Wrong."""
-        waits = (2 * TIMEOUTS.worker_silent, TIMEOUTS.worker_lost, TIMEOUTS.connect, TIMEOUTS.noticed())
+        workers = (TIMEOUTS.starting, 2 * TIMEOUTS.worker_silent, TIMEOUTS.worker_lost)
+        waits = (*workers, TIMEOUTS.connect, TIMEOUTS.noticed())
         limit = limit_of(self.courses[kill.mode], *waits)
         try:
             code = client.wait(limit)
@@ -238,7 +246,8 @@ class Trial:
         Order(0, "nobody", "", "", 0, "").write(self.scene.order)
         with self.scene.client(mode, attempts.runs) as client:
             try:
-                code = client.wait(limit_of(max(self.courses.values(), key=lambda course: course.seconds)))
+                slowest = max(self.courses.values(), key=lambda course: course.seconds)
+                code = client.wait(limit_of(slowest, TIMEOUTS.connect, TIMEOUTS.starting))
             except AssertionError as error:
                 raise Wrong(f"run again: hangs: {error}") from None
             if code != GOES_ON:
@@ -274,6 +283,12 @@ def _pid(struck: Path) -> int:
     with contextlib.suppress(FileNotFoundError, ValueError):
         return int(struck.read_text())
     return 0
+
+
+def _is_stopped(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return bool(process.status() == psutil.STATUS_STOPPED)
+    return False
 
 
 def _children(client: Started) -> list[psutil.Process]:

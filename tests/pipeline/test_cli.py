@@ -29,6 +29,7 @@ from tests.pipeline.cli_caller import (
     succeeds,
     write_source,
 )
+from tests.systems.harness import WAIT
 
 COMMANDS = [command.name or str(getattr(command.callback, "__name__", "")) for command in app.registered_commands]
 
@@ -209,11 +210,11 @@ def test_an_interruption_within_a_destructor_is_not_lost(tmp_path: Path) -> None
         "        time.sleep(0.2)\n"
         "def doctor(**_):\n"
         "    Held()\n"
-        "    time.sleep(50)\n"
+        "    time.sleep(500)\n"
         "pipeline.commands.doctor = doctor\n"
         "from pipeline.cli import main\nmain(['doctor'])\nprint('went on')\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=40)
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=WAIT)
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == "interrupted; the same command begins anew\n"
 
@@ -225,7 +226,7 @@ def test_an_interrupted_command_says_so_and_ends_with_130(tmp_path: Path, number
         f"pipeline.commands.doctor = lambda **_: os.kill(os.getpid(), {int(number)})\n"
         "from pipeline.cli import main\nmain(['doctor'])\nprint('went on')\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=WAIT)
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == "interrupted; the same command begins anew\n"
 
@@ -241,7 +242,7 @@ def test_an_interrupted_run_continues(tiny: Path, tmp_path: Path) -> None:
                 child.send_signal(signal.SIGINT)
                 break
         rest = child.stderr.read()
-        assert child.wait(timeout=60) == 130, rest
+        assert child.wait(WAIT) == 130, rest
     assert "interrupted" in rest
     assert "Traceback" not in rest
     assert ": interrupted" in succeeds("status", tmp_path / "tiny").out
@@ -345,7 +346,7 @@ def test_init_leaves_a_used_folder_alone(tmp_path: Path) -> None:
 
 def test_a_reader_that_goes_away_is_no_fault(tmp_path: Path) -> None:
     script = f"'{sys.executable}' -m pipeline.cli schema | head -c 1; echo; echo ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=WAIT)
     assert done.stderr == ""
     assert done.stdout.split()[0] == "{"
 

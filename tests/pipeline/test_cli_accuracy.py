@@ -208,13 +208,14 @@ def test_shares_beside_what_decides_them_are_refused(made: Path) -> None:
 
 
 def test_what_a_killed_predict_left_is_swept_away(made: Path) -> None:
-    """Folders of dead processes go, those of live ones stay."""
+    """Folders of dead processes go; while a live one writes the same file, it is in the way."""
     dead, alive = made / ".p.parquet.partial-999999999", made / ".p.parquet.partial-1"
-    for folder in (dead, alive):
-        folder.mkdir()
-    succeeds("predict", made / "model", made / "x.npy", "-o", made / "p.parquet")
+    dead.mkdir()
+    by = ("predict", made / "model", made / "x.npy", "-o", made / "p.parquet")
+    succeeds(*by)
     assert not dead.exists()
-    assert alive.exists()
+    alive.mkdir()
+    assert_refused(made, 2, "OutputExists", "process 1 is writing it", by=(*by, "--force"))
 
 
 def test_nothing_is_left_when_predicting_fails(made: Path) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import shutil
+import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +15,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.comparing.rows import Paired
-from tasks import places
 from tests.pipeline.cli_caller import assert_refused, gaussian, labelgrove, metrics, snapshot, succeeds, write_source
 
 N_CLASSES = 5
@@ -253,26 +255,42 @@ def test_a_page_that_is_there_stays_and_the_table_comes_first(made: Path, tmp_pa
     assert snapshot(tmp_path) == before
 
 
-@pytest.mark.parametrize("ended", ["row-by-row.csv", "accuracy-cost.csv", "x.html"])
-def test_after_a_kill_the_page_is_whole_or_absent(
-    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: str
-) -> None:
-    runs, page = (made / "runs/a", made / "runs/b"), tmp_path / "x.html"
+@pytest.mark.parametrize("ended", ["row-by-row.csv", "accuracy-cost.csv", "x-figures", "x.html"])
+def test_after_a_kill_the_page_is_whole_or_absent(made: Path, tmp_path: Path, ended: str) -> None:
+    """Killed while a CSV is written, before the folder of all is moved, or before the page is."""
+    by = ("compare", made / "runs/a", made / "runs/b", "-o", tmp_path / "x.html", "--force")
+    page = tmp_path / "x.html"
     page.write_text("an earlier one")
-    replaced = places.replace_file
+    (tmp_path / "x-figures").mkdir()
+    (tmp_path / "x-figures/differences.csv").write_text("an earlier one")
+    (tmp_path / "x-figures/of-another-run.csv").write_text("an earlier one")
+    before = snapshot(tmp_path)
 
-    def killed(spare: Path, path: Path) -> None:
-        if path.name == ended:
-            raise KeyboardInterrupt
-        replaced(spare, path)
+    def dying(move: Callable[..., None]) -> Callable[..., None]:
+        def moved(spare: Path, place: Path) -> None:
+            if Path(place) == tmp_path / ended or (ended.endswith(".csv") and Path(place).name == ended):
+                os.kill(os.getpid(), signal.SIGKILL)
+            move(spare, place)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(places, "replace_file", killed)
-        assert labelgrove("compare", *runs, "-o", page, "--force").code == 130
-    assert not page.exists()  # an earlier page would stand beside the numbers of this one
-    assert not list(tmp_path.rglob("*partial*"))
-    succeeds("compare", *runs, "-o", page, "--force")
+        return moved
+
+    child = os.fork()
+    if not child:
+        os.rename, os.replace = dying(os.rename), dying(os.replace)
+        labelgrove(*by)
+        os._exit(0)
+    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
+    left = f".x.html.partial-{child}"
+    found = {name: told for name, told in snapshot(tmp_path).items() if not name.startswith(left)}
+    assert (tmp_path / left).is_dir()
+    if ended.endswith(".csv"):
+        assert found == before
+    else:
+        assert not page.exists()  # an earlier page would stand beside the numbers of this one
+    succeeds(*by)
     assert page.read_text("utf-8").rstrip().endswith("</html>")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x-figures", "x.html"]
+    assert not (tmp_path / "x-figures/of-another-run.csv").exists()
 
 
 @pytest.mark.parametrize(("b", "c", "p"), [(0, 0, 1.0), (3, 1, 0.625), (10, 0, 2 / 1024), (5, 5, 1.0), (0, 1, 1.0)])

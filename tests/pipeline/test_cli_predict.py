@@ -67,6 +67,15 @@ def test_files_and_datasets_give_the_same_predictions(made: Path, tmp_path: Path
     assert dataset["label"].to_pylist() == [row % N_CLASSES for row in dataset["row"].to_pylist()]
 
 
+def test_whole_numbers_that_are_rounded_are_told(made: Path, tmp_path: Path) -> None:
+    rows = np.ones((3, N_FEATURES), np.int64)
+    rows[1, 2] = 2**24 + 1
+    np.save(tmp_path / "x.npy", rows)
+    said = succeeds("predict", made / "model", tmp_path / "x.npy", "-o", tmp_path / "p.parquet").err
+    assert "warning: RoundedNumbers: 1 whole numbers in 1 rows are rounded" in said
+    assert "[x.npy, row 1, column 2]" in said
+
+
 def test_one_part_of_a_dataset(made: Path, tmp_path: Path) -> None:
     succeeds("predict", made / "model", made / "d.zarr", "-o", tmp_path / "p.parquet", "--split", "test")
     assert pq.read_metadata(tmp_path / "p.parquet").num_rows == 12

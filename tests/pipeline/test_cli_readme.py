@@ -34,6 +34,7 @@ from pipeline.report.numbers import COLUMNS
 from pipeline.sections import KINDS
 from tests.pipeline import command_table, config_table, error_table, reference
 from tests.pipeline.cli_caller import gaussian, succeeds
+from tests.systems.harness import WAIT
 
 ROOT = Path(__file__).resolve().parents[2]
 README, GUIDE, REFERENCE, CONTRIBUTING = (
@@ -70,7 +71,7 @@ def test_workers_started_by_hand_have_the_settings_of_a_run(tmp_path: Path) -> N
     for lines in (exports, apart):
         script = f"cd {shlex.quote(str(ROOT))}\n{lines}\nexec {shlex.quote(sys.executable)} -c {shlex.quote(code)}"
         env = {**clean, "HOME": str(tmp_path)}
-        done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=60, env=env, check=True)
+        done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=WAIT, env=env, check=True)
         found = json.loads(done.stdout)
         ours = {name: DASK_CONFIG[f"distributed.worker.memory.{name}"] for name in ("pause", "target", "spill")}
         assert {name: found[name] for name in ours} == ours
@@ -112,7 +113,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
         env={**os.environ, "PATH": path},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=WAIT,
     )
     assert done.returncode == 0, done.stderr
     assert " ovr " in done.stdout
@@ -163,7 +164,7 @@ def test_python_runs_as_typed(ran: Path, monkeypatch: pytest.MonkeyPatch, sectio
     for name in MADE_BEFORE & set(re.findall(r'"([^"]+)"', code)):
         (words,) = (words for text in blocks("sh", GUIDE) for words in commands(text) if name in words)
         succeeds(*words[1:])
-    done = subprocess.run([sys.executable, "-c", code], cwd=ran, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ran, capture_output=True, text=True, timeout=WAIT)
     assert done.returncode == 0, done.stderr
     assert done.stdout
     assert "Warning" not in done.stderr

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from pipeline.progress import BarView, PlainView, shown_name
+from pipeline import progress
+from pipeline.kept_kernels import first_run_here
+from pipeline.progress import COMPILING, BarView, PlainView, Said, shown_name
 from pipeline.runner import View
 from pipeline.watching import pace
 from pipeline.watching.pace import Going, Pace
@@ -58,6 +61,38 @@ def test_what_was_done_before_the_clock_started_counts_for_no_rate(monkeypatch: 
         rate, eta = told("sgd_x", done, 100, 100 * done)
     assert rate == pytest.approx(50.0)
     assert eta == pytest.approx(2.0 * 30)
+
+
+def test_nothing_is_said_to_be_left_of_a_tree_that_still_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(pace.time, "monotonic", lambda: now[0])
+    told, left = Pace(), []
+    for done in range(40):
+        total = min(2 * done + 1, 40)
+        now[0] += 1.0
+        left.append(told("learn_x", done, total, done)[1])
+    assert left[:21] == [None] * 21
+    assert left[39] == pytest.approx(1.0)
+
+
+def test_what_is_left_runs_down_until_it_has_proved_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    said = Said(3791.4, 20.0, 17, first_run=True)
+    texts = []
+    for later in (0.0, 15.0, 20.5, 90.0):
+        now[0] = 100.0 + later
+        texts.append(str(said))
+    assert texts == ["3,791 rows/s, 0:20 left", "3,791 rows/s, 0:05 left", "3,791 rows/s, 0:00 left", "3,791 rows/s"]
+
+
+def test_a_first_run_says_that_kernels_are_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    assert str(Said(0.0, None, 0, first_run_here())) == COMPILING
+    assert str(Said(5.0, None, 1, first_run_here())) == "5 rows/s"
+    (tmp_path / "trees_ab12").mkdir()
+    (tmp_path / "trees_ab12" / "place.sweep-10.py311.nbi").touch()
+    assert str(Said(0.0, None, 0, first_run_here())) == ""
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,13 @@ import numpy as np
 import pytest
 
 from pipeline import svm_growth
+from pipeline.config import RelaxedHierarchy
 from pipeline.connection.cluster import connected
 from pipeline.connection.profile import Profile
 from pipeline.pool import DaskPool, SerialPool
-from pipeline.svm_growth import Growth, depths
+from pipeline.stages.hierarchy import HierarchyStage
+from pipeline.stages.hierarchy_nodes import grown_alike
+from pipeline.svm_growth import Growth, HierarchyTooLarge, depths, nodes_allowed
 from tasks.digest import combine, digest_arrays
 from tasks.relaxed import learn
 from tasks.relaxed.ground import ONE_VS_ALL, SINGLE, SPLIT, Child, Ground, Learnt, Summary, node_name, packed, read_node
@@ -134,6 +137,51 @@ def test_a_set_of_classes_that_several_parents_come_to_is_learnt_once(tmp_path: 
     assert sorted(written.names) == sorted(grown)
 
 
+def bounded(ground: Ground, pool: Any, most_nodes: int | None) -> dict[str, Summary] | str:
+    """What grows within a bound, or the error's text."""
+    try:
+        return Growth(ground, pool, WHOLE, most_nodes=most_nodes).grow(root_classes(ground))
+    except HierarchyTooLarge as error:
+        return str(error)
+
+
+def test_the_nodes_are_bounded_and_a_larger_bound_goes_on_from_them(tmp_path: Path) -> None:
+    """Pairs that no coloring step widens: nearly every subset of the classes is a node."""
+    whole, ground = (
+        replace(ground_at(tmp_path / name, "continued"), rule=replace(RULES["continued"], half_steps=2, rho=0.8))
+        for name in ("whole", "bounded")
+    )
+    written, pool = Written(), serial(tmp_path)
+    grown = bounded(whole, pool, None)
+    n_nodes = len(grown)
+    with written.watching():
+        refused = bounded(ground, pool, n_nodes - 1)
+        assert refused == (
+            f"HierarchyTooLarge: more than {n_nodes - 1} nodes for 9 classes: the first split has 8 and 8 of them on "
+            'its sides [most_nodes]\n  what to do: leaves = "one-vs-all", more half_steps, a larger rho; or a larger '
+            "most_nodes, with which a run goes on from the nodes that are there"
+        )
+        assert 0 < len(written.names) < n_nodes
+        assert bounded(ground, pool, n_nodes) == grown
+    assert isinstance(grown, dict)
+    assert n_nodes > 60  # of 9 classes
+    assert sorted(written.names) == sorted(grown)
+
+
+@pytest.mark.parametrize("given", [None, 7])
+def test_a_hierarchy_may_have_more_nodes_where_there_are_more_classes(given: int | None) -> None:
+    assert [nodes_allowed(given, k) for k in (2, 20, 1000)] == ([2000, 2000, 100_000] if given is None else [7, 7, 7])
+
+
+def test_the_bound_is_no_part_of_what_is_learnt() -> None:
+    """So a run whose hierarchy was too large goes on where it stopped, and one that is done is reused."""
+    one, other = (
+        RelaxedHierarchy(kind="relaxed-hierarchy", name="r", most_nodes=most_nodes) for most_nodes in (None, 9)
+    )
+    assert HierarchyStage(one, (), 5).settings() == HierarchyStage(other, (), 5).settings()
+    assert grown_alike(one) == grown_alike(other)
+
+
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
     with connected(Profile("local:2", memory_per_worker="1 GiB", dashboard="127.0.0.1:0")) as found:
@@ -149,6 +197,15 @@ def test_the_same_bits_serially_and_on_workers(tmp_path: Path, client: Any, rule
     found = ground_at(tmp_path / "dask", rule, form)
     pool = DaskPool(client, tmp_path / "scratch-d", WorkerSettings())
     assert digest(found, grow(found, pool, large)) == digest(expected, grow(expected))
+
+
+@pytest.mark.parametrize(("rule", "way"), [("marszalek", "a larger alpha"), ("spectral", "fewer levels")])
+def test_too_many_nodes_are_the_same_error_on_workers(tmp_path: Path, client: Any, rule: str, way: str) -> None:
+    pools = serial(tmp_path), DaskPool(client, tmp_path / "scratch-d", WorkerSettings())
+    first, second = (bounded(ground_at(tmp_path / str(i), rule), pool, 4) for i, pool in enumerate(pools))
+    assert first == second
+    assert isinstance(first, str)
+    assert f"what to do: {way}" in first
 
 
 class Interrupted(Exception):

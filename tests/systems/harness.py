@@ -120,9 +120,9 @@ class Started:
         except subprocess.TimeoutExpired:
             raise AssertionError(f"still running after {limit:.0f} s:\n{self.text}") from None
 
-    def until(self, happened: Callable[[], Any], what: str) -> None:
+    def until(self, happened: Callable[[], Any], what: str, limit: float = WAIT) -> None:
         """Wait for something to be seen while the command runs."""
-        wait_until(lambda: happened() or self.process.poll() is not None, what)
+        wait_until(lambda: happened() or self.process.poll() is not None, what, limit)
         assert happened(), f"ended with {self.process.poll()} before {what}:\n{self.text}"
 
     def send(self, sign: signal.Signals, to_group: bool = False) -> None:

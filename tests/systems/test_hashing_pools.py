@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from pipeline.dataset import Dataset
+from tasks.features.pca import EXACT_FEATURES
 from tests.systems.digests import assert_same, digests_of
 from tests.systems.harness import run_here
 
@@ -75,8 +77,10 @@ def test_workers(configs: dict[str, Path], expected: dict[str, Any], tmp_path: P
     assert_same(expected[body], run_here(configs[body], f"local:{workers}", 1, tmp_path))
 
 
-def test_every_kind_of_artefact_was_compared(expected: dict[str, Any]) -> None:
+def test_every_kind_of_artefact_was_compared(expected: dict[str, Any], data_folder: Path) -> None:
+    """Retrieval among rows of both bodies, and components of the whole scatter, too."""
     for body in ("dense", "csr"):
+        assert Dataset.open(data_folder / f"{body}-0-128.zarr").n_features <= EXACT_FEATURES
         found = expected[body].keys()
         assert {f"rows of encode_{name}" for name in ("wta", "dwta", "pca", "codes-of-pca")} <= found
         assert {f"encoder.safetensors of encode_{name}" for name in ("wta", "dwta", "pca")} <= found

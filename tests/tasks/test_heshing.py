@@ -12,6 +12,8 @@ import pytest
 
 from tasks.hashing import heshing
 from tasks.hashing.heshing import HashedScorer
+from tasks.losses.crammer_singer import CrammerSinger
+from tasks.losses.multinomial import Multinomial
 from tasks.rows import Dense, PqCodes, Rows
 from tasks.rows.base import Array
 from tests.bodies import csr_of, sparse_values
@@ -280,3 +282,52 @@ def test_a_shared_table_scores_every_node_of_the_path_once_without_the_root(tree
     scorer.subtract(changed, rows, residuals, 0.5)
     gradient = scale * sum(residuals[i, c] * phi[u][i] for i in range(9) for c, path in enumerate(paths) for u in path)
     np.testing.assert_allclose(changed["table"][0], table[0] - 0.5 * gradient, rtol=1e-12, atol=1e-12)
+
+
+def products(nodes: Nodes, m: int, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """<Psi(one, y), Psi(other, 0)> without the root's block, of every class y, by the scorer itself."""
+    scorer = HashedScorer.hierarchical(nodes, m, one.size)
+    table = scorer.initial(np.float64)
+    scorer.subtract(table, Dense(other[None]), -np.eye(1, scorer.n_outputs), 1.0)  # now Psi(other, 0)
+    return np.asarray(scorer.scores(table, Dense(one[None]))[0])
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_products_of_hashed_rows_have_the_mean_and_variance_of_theory(seed: int) -> None:
+    """Theorem 1 as it holds (SPECS 1, misprint 4): (s / T) <x, x'> over s levels with one hash, unbiased, and its
+    variance; levels with two hashes add variance alone. Each within five standard errors."""
+    rng, m, draws = np.random.default_rng(seed), 6, 500
+    one, other = rng.standard_normal((2, 9))
+    words = rng.choice(2**32, (draws, EVEN.parent.size), replace=False)
+    trees = [Nodes.of(EVEN.parent.tolist(), list(seeds)) for seeds in words]
+    found = np.array([products(nodes, m, one, other) for nodes in trees])
+    inner, squares = float(one @ other), float((one @ one) * (other @ other))
+    same = (squares + inner**2 - 2 * float((one**2) @ (other**2))) / m  # variance under one hash
+    levels = 3
+    for y, shared in ((0, 2), (1, 1), (3, 0)):  # itself, a sibling, a class below another node
+        expected = shared * inner / levels
+        variance = (shared * same + (2 - shared) * squares / m) / levels**2
+        off = found[:, y] - expected
+        assert abs(off.mean()) < 5 * np.sqrt(variance / draws)
+        assert abs((off**2).mean() - variance) < 5 * (off**2).std() / np.sqrt(draws)
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_the_roots_block_only_adds_to_the_penalty(tree: str) -> None:
+    """All classes share it (SPECS 1, 5): it moves all scores of a row alike, no loss sees it, and 0 is best there."""
+    nodes, rng, m = TREES[tree], np.random.default_rng(7), 5
+    values = rng.standard_normal((6, 8))
+    scorer = HashedScorer.hierarchical(nodes, m, 8)
+    table = rng.standard_normal((scorer.n_tables, m))
+    whole, root = scorer.whole_vector(table), rng.standard_normal(m)
+    assert not whole[:m].any()
+    psis = np.array([[naive.psi(row, seeds, m).ravel() for seeds in nodes.paths()] for row in values])
+    scores, labels = scorer.scores({"table": table}, Dense(values)), rng.integers(0, scorer.n_outputs, 6)
+    np.testing.assert_allclose(psis @ whole, scores, atol=1e-12)
+    moved = psis @ np.concatenate([root, whole[m:]])
+    np.testing.assert_allclose(moved - moved[:, :1], scores - scores[:, :1], atol=1e-12)
+    for loss in (CrammerSinger(), Multinomial()):
+        (before, residuals), (after, _) = loss.residuals(scores, labels), loss.residuals(moved, labels)
+        assert after == pytest.approx(before)
+        np.testing.assert_allclose(np.einsum("ic,icf->f", residuals, psis)[:m], 0, atol=1e-12)
+        assert np.abs(residuals).max() > 0

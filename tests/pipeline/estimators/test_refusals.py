@@ -163,14 +163,14 @@ def failing(error: Exception) -> Any:
 
 
 def test_a_block_that_raises_is_named(fitted: Any) -> None:
-    said = r"block 2 of 3 of the Dask array \(rows 30 to 39\) cannot be computed: OSError: no such sector"
+    said = r"block 2 of 3 of the Dask array \(rows 30 to 39\) cannot be computed \(OSError: no such sector\)"
     with pytest.raises(BadRows, match=said) as found:
         clone(fitted).fit(failing(OSError("no such sector")), LABELS)
     assert isinstance(found.value.__cause__, OSError)
     with pytest.raises(BadRows, match=said):
         ProductQuantizer(bits=2).fit(failing(OSError("no such sector")))
     unknown = failing(ValueError("a\x1b\nb"))[da.ones(40, chunks=15) > 0]
-    said = r"block 2 of 3 .*\(from row 30 on\) cannot be computed: ValueError: a\uFFFD \[X\]"
+    said = r"block 2 of 3 .*\(from row 30 on\) cannot be computed \(ValueError: a\uFFFD\) \[X\]"
     with pytest.raises(BadRows, match=said):
         clone(fitted).fit(unknown, LABELS)
     with pytest.raises(RunLocked):  # a named error stays what it is
@@ -181,7 +181,10 @@ def test_a_block_that_raises_is_named(fitted: Any) -> None:
 
 def test_labels_of_dask_that_raise_are_named(fitted: Any) -> None:
     numbers = da.from_array(np.arange(40) % 4, chunks=15).map_blocks(lambda block: block // 0 if len(block) else block)
-    with np.errstate(divide="raise"), pytest.raises(BadRows, match="labels of Dask cannot be computed: FloatingPoint"):
+    with (
+        np.errstate(divide="raise"),
+        pytest.raises(BadRows, match=r"labels of Dask cannot be computed \(FloatingPoint"),
+    ):
         clone(fitted).fit(ROWS, numbers)
 
 
@@ -190,7 +193,7 @@ def test_a_chunk_of_zarr_that_cannot_be_read_is_named(fitted: Any, tmp_path: Pat
     array[:] = ROWS
     (tmp_path / "x" / "c" / "1" / "0").write_bytes(b"damaged")
     for work in (lambda: clone(fitted).fit(array, LABELS), lambda: fitted.predict(array)):
-        with pytest.raises(BadRows, match=r"the zarr array \(rows 0 to 39\) cannot be read: .*\[.*x\]") as found:
+        with pytest.raises(BadRows, match=r"the zarr array \(rows 0 to 39\) cannot be read \(.*\[.*x\]") as found:
             work()
         assert found.value.__cause__ is not None
 

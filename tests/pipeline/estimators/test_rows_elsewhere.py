@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import dask.array as da
+import dask.dataframe as dd
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 import zarr
@@ -100,6 +102,37 @@ def test_rows_that_do_not_fit_are_refused() -> None:
         model.fit(da.where(lazy > 5, np.nan, lazy), labels)
     with pytest.raises(ValueError, match="too large for dtype"):
         model.predict(da.from_array(rows.astype(np.float64) * 1e200, chunks=(70, 8))).compute()
+
+
+def test_columns_of_a_dask_frame_are_known_by_their_names(tmp_path: Path) -> None:
+    """As those of pandas: the same words, and the same model."""
+    rows, labels = problem()
+    here = pd.DataFrame(rows, columns=list("abcdefgh"))
+    there = dd.from_pandas(here, npartitions=3)
+    model = AveragedSGDClassifier(**QUICK).fit(there, labels)
+    assert model.feature_names_in_.tolist() == list("abcdefgh")
+    assert model.model_.digest == AveragedSGDClassifier(**QUICK).fit(here, labels).model_.digest
+    expected = model.predict(here)
+    model.save(tmp_path / "m")
+    for known in (model, AveragedSGDClassifier.load(tmp_path / "m")):
+        np.testing.assert_array_equal(known.predict(there).compute(), expected)
+        for turned, said in ((list("bacdefgh"), "must be in the same order"), (list("abcdefgx"), "unseen .*\n- x")):
+            for given in (
+                here.set_axis(turned, axis=1),
+                there.rename(columns=dict(zip("abcdefgh", turned, strict=True))),
+            ):
+                with pytest.raises(ValueError, match=f"feature names should match(.|\n)*{said}"):
+                    known.predict(given)
+    with pytest.warns(UserWarning, match="X does not have valid feature names"):
+        np.testing.assert_array_equal(model.predict(there.to_dask_array(lengths=True)).compute(), expected)
+    with pytest.raises(ValueError, match="X has 7 features, but AveragedSGDClassifier is expecting 8"):
+        model.predict(there[list("abcdefg")])
+    nameless = model.fit(there.to_dask_array(lengths=True), labels)
+    assert not hasattr(nameless, "feature_names_in_")
+    for given in (here, there):  # in scikit-learn's words, of both
+        with pytest.warns(UserWarning, match="X has feature names, but .* was fitted without feature names"):
+            np.testing.assert_array_equal(np.asarray(nameless.predict(given)), expected)
+    assert ProductQuantizer(4, bits=3).fit(there).feature_names_in_.tolist() == list("abcdefgh")
 
 
 @pytest.mark.slow

@@ -74,6 +74,14 @@ def test_the_model_is_that_of_a_run(kind: str, estimator: Any, keys: str, tmp_pa
     assert estimator.model_.model.header() == saved.model.header() == made.model.header()  # with beam and doubt
     of_run = TrainedClassifier.load(result.folder / "models" / kind)
     np.testing.assert_array_equal(estimator.predict(rows), of_run.predict(rows))
+    told, own = estimator.get_params(deep=False), type(estimator).load(tmp_path / "saved")
+    assert repr(own) == repr(estimator)
+    of_run = type(estimator).load(result.folder / "models" / kind).get_params(deep=False)
+    unknown = {"encode", "taxonomy", "validation_fraction"}  # a model does not tell these of a run
+    assert {key: value for key, value in told.items() if key not in unknown} == {
+        key: value for key, value in of_run.items() if key not in unknown
+    }
+    assert not {"encode", "taxonomy"} & {key for key, value in of_run.items() if value is not None}
 
 
 @pytest.mark.parametrize("kind", [KMeansTreeClassifier, LabelTreeClassifier])

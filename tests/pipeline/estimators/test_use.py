@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,7 @@ from pipeline.section import Learner
 from pipeline.sections import KINDS
 from pipeline.svm_sections import SvmKeys
 from tasks.errors import InputError, LabelgroveError, UsageError
+from tasks.models.folder import load_model, save_model
 from tests.pipeline.cli_caller import labelgrove
 from tests.pipeline.estimators.small import classifiers, name_of, problem, transformers
 
@@ -261,7 +264,29 @@ def test_nothing_but_a_model_is_replaced(tmp_path: Path) -> None:
     model.save(tmp_path / "m")
     with pytest.raises(FolderTaken, match="overwrite=True"):
         model.save(tmp_path / "m")
+    (tmp_path / ".m.partial-999999999" / "m").mkdir(parents=True)  # of a process that was killed
     assert model.save(tmp_path / "m", overwrite=True) == model.model_.digest
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m", "mine"]
+    (tmp_path / f".m.partial-{os.getppid()}").mkdir()
+    with pytest.raises(FolderTaken, match=f"process {os.getppid()} is writing it"):
+        model.save(tmp_path / "m", overwrite=True)
+
+
+def test_of_two_saves_the_faster_one_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, labels = problem(40, 4)
+    model, other = (AveragedSGDClassifier(loss, **QUICK).fit(rows, labels) for loss in ("squared-hinge", "logistic"))
+    other.save(tmp_path / "other")
+
+    def slowly(place: Path, *given: Any, **named: Any) -> str:
+        digest = save_model(place, *given, **named)
+        shutil.copytree(tmp_path / "other", tmp_path / "m")
+        return digest
+
+    monkeypatch.setattr("pipeline.estimators.saving.save_model", slowly)
+    with pytest.raises(FolderTaken, match=r"meanwhile(.|\n)*overwrite=True"):
+        model.save(tmp_path / "m")
+    assert load_model(tmp_path / "m").digest == other.model_.digest
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m", "other"]
 
 
 @pytest.mark.parametrize("kind", ["memory", "frame", "dask", "partial_fit"])

@@ -48,7 +48,7 @@ def test_long_lists_of_rows_are_cut(assert_refused):
 def test_values_that_would_overflow_are_named(assert_refused, value, dtype):
     matrix = X.astype(np.float64)
     matrix[5, 1] = value
-    assert_refused(errors.FeatureRange, "row 5", f"{abs(value):g}", source=matrix, dtype=dtype)
+    assert_refused(errors.FeatureRange, "row 5, column 1", f"{abs(value):g}", source=matrix, dtype=dtype)
 
 
 @pytest.mark.parametrize(("scale", "dtype"), [(1e-30, None), (1e-10, "float16")])

@@ -16,6 +16,7 @@ from pipeline.ingest.labels import from_items, read_labels
 from pipeline.ingest.scan import row_peaks
 from pipeline.ingest.taxonomy_file import read_taxonomy
 from pipeline.ingest.taxonomy_tree import build_taxonomy
+from pipeline.ingest.whole_numbers import changed
 from tasks.classes import ClassTable
 from tasks.rows import Csr, Dense
 from tests.shared import shared_path
@@ -294,3 +295,27 @@ def test_peaks_of_other_types(dtype):
     assert row_peaks(Dense(values)).tolist() == expected
     sparse = scipy.sparse.csr_matrix(values.astype(np.float64))
     assert row_peaks(Csr(sparse.data, sparse.indices, sparse.indptr, 2)).tolist() == expected
+
+
+@pytest.mark.parametrize("dtype", ["int16", "uint16", "int32", "int64", "uint64", "float32", "float64"])
+@pytest.mark.parametrize("stored_as", ["float32", "float16"])
+def test_whole_numbers_that_a_type_does_not_hold(dtype, stored_as):
+    """By Python's own integers; around every power of 2, and in rows of both kinds."""
+    info = np.iinfo(dtype) if np.dtype(dtype).kind in "iu" else np.finfo(dtype)
+    near = [sign * ((odd << p) + d) for sign in (1, -1) for odd in (1, 3, 5) for p in range(62) for d in (-1, 0, 1)]
+    largest = 2**64 if stored_as == "float32" else 2**15
+    fitting = [int(info.min), int(info.max), *near] if np.dtype(dtype).kind in "iu" else near
+    numbers = [n for n in fitting if abs(n) < largest and info.min <= n <= info.max]
+    values = np.array(numbers, dtype).reshape(-1, 1)
+    given = [int(value) for value in values[:, 0].tolist()]
+    expected = [row for row, n in enumerate(given) if int(np.array(n, object).astype(stored_as)) != n]
+    cells = np.hstack([np.zeros_like(values), values, values])
+    if np.dtype(dtype).kind == "f":  # rows that are not finite are told of by themselves
+        cells = np.vstack([cells, np.array([[2**30 + 1, np.nan, 0], [2**30 + 1, -np.inf, 0]], dtype)])
+    rows, columns, found = changed(Dense(cells), row_peaks(Dense(cells)), stored_as)
+    assert (rows.tolist(), columns.tolist()) == (np.repeat(expected, 2).tolist(), [1, 2] * len(expected))
+    assert found.tolist() == cells[rows, columns].tolist()
+    sparse = scipy.sparse.csr_matrix(cells)
+    csr = Csr(sparse.data, sparse.indices, sparse.indptr.astype(np.int64), 3)
+    for kept, of_csr in zip((rows, columns, found), changed(csr, row_peaks(csr), stored_as), strict=True):
+        np.testing.assert_array_equal(of_csr, kept)

@@ -16,6 +16,7 @@ import zarr
 
 from pipeline.ingest import ingest, open_source
 from pipeline.ingest.errors import UnknownInput
+from pipeline.ingest.scan import notes_of, scan
 from tasks.errors import ParamError
 from tests.pipeline.cli_caller import labelgrove, succeeds
 from tests.pipeline.ingest import formats
@@ -104,6 +105,30 @@ def test_other_types_arrive_as_they_do_from_npy(tmp_path, dtype):
         (tmp_path / name).mkdir()
         source, _ = formats.DENSE[name](tmp_path / name, values, Y)
         assert ingest(source, tmp_path / "e.zarr", labels=Y, force=True).digest == expected, name
+
+
+def test_whole_numbers_that_are_rounded_are_told(tmp_path):
+    """Of every format by the one scan; a dataset keeps what is told."""
+    values, y = np.arange(1, 13).reshape(6, 2), Y[:6]
+    values[1, 0] = 2**24 + 2  # is held
+    values[3, 1] = values[4, 0] = values[4, 1] = -(2**24 + 1)
+    cases = [(formats.DENSE[name], values) for name in ("npy", "raw", "parquet fixed", "hdf5 chunks", "zarr v3", "tar")]
+    cases += [(formats.SPARSE[name], scipy.sparse.csr_matrix(values)) for name in ("npz", "svmlight", "h5ad")]
+    for number, (write, rows) in enumerate(cases):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        source, options = write(folder, rows, y)
+        opened = open_source(source, folder / "spool", **options)
+        (said,) = notes_of([scan(opened, "float32")])
+        assert (said.code, said.level) == ("RoundedNumbers", "warning")
+        assert said.text.startswith("3 whole numbers in 2 rows are rounded: float32 holds all of them up to 16,777,216")
+        assert "-16,777,217, which becomes -16,777,216 [" in said.text
+        assert ", row 3" in said.text
+        assert ", column 1]" in said.text
+    assert "RoundedNumbers" in notes(ingest(values, tmp_path / "d.zarr", labels=y))
+    pq.write_table(pa.table({"a": [0.5] * 6, "b": values[:, 1], "label": y}), tmp_path / "x.parquet")
+    made = ingest(tmp_path / "x.parquet", tmp_path / "e.zarr", rows_at="a..b", labels_at="label")
+    assert "[x.parquet, row 3, column 1 ('b')]" in notes(made)["RoundedNumbers"]
 
 
 def test_several_files_of_arrays_are_one_source(tmp_path, digests):

@@ -171,9 +171,28 @@ def test_named_columns_beside_one_of_lists_and_around_the_labels(tmp_path: Path,
     name = write(tmp_path / "x.parquet", {"f.0": X[:, 0], "kind": IDS, "f.1": X[:, 1], "tags": lists})
     rows, _, _ = read(tmp_path, name, rows_at="f.0..f.1", labels_at="kind")
     np.testing.assert_array_equal(rows, X[:, :2])
+    rows, _, said = read(tmp_path, name, labels_at="kind")  # lists of words are no rows
+    np.testing.assert_array_equal(rows, X[:, :2])
+    assert said["Columns"] == "x.parquet: 2 columns are features: 'f.0' .. 'f.1'; not read: 'tags'"
     (tmp_path / "d.zarr").rename(tmp_path / "done")
     said = ("string", "column 'kind'", "if it holds the labels: --labels-at kind")
     assert_refused(errors.FeatureDtype, *said, source=name, labels=Y, rows_at="f.0..f.1")
+
+
+def test_a_column_of_lists_beside_numbers_is_said_to_be_the_rows(tmp_path: Path, assert_refused) -> None:
+    lists = {"vector": pa.array(X[:, ::-1].tolist()), "tags": pa.array([["a"]] * 12)}
+    name = write(tmp_path / "x.parquet", {**FLOATS, **lists, "label": Y})
+    rows, y, said = read(tmp_path, name)
+    np.testing.assert_array_equal(rows, X[:, ::-1])
+    np.testing.assert_array_equal(y, Y)
+    left = "'f.0', 'f.1', 'f.2', 'tags'"
+    assert said["Columns"] == f"x.parquet: each row is the list in column 'vector'; not read: {left}"
+    assert "Columns" not in read(tmp_path, write(tmp_path / "y.parquet", {"v": lists["vector"], "label": Y}))[2]
+    (tmp_path / "d.zarr").rename(tmp_path / "done")
+    said = ("string", "column 'tags'")
+    assert_refused(errors.FeatureDtype, *said, source=name, labels=Y, rows_at="tags")
+    two = write(tmp_path / "z.parquet", {**FLOATS, **lists, "other": lists["vector"]})
+    assert_refused(errors.UnknownInput, "which of 'vector', 'other' holds the rows?", source=two)
 
 
 def test_many_columns_are_told_apart_in_one_look(tmp_path: Path) -> None:

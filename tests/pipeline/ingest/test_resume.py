@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from pipeline.dataset import Dataset
 from pipeline.ingest import ingest
 from pipeline.ingest.errors import NonFiniteFeature
 from pipeline.ingest.request import request_of
-from tests.systems.harness import environment, labelgrove
+from tests.systems.harness import WAIT, environment, labelgrove, wait_until
 
 BLOCK_ROWS, N_ROWS, N_BLOCKS = 8, 90, 12
 KILLED = """
@@ -297,13 +296,10 @@ def test_a_living_ingest_of_the_same_is_left_alone(files: Path, monkeypatch: pyt
     )
     other = subprocess.Popen([sys.executable, "-c", script], env=environment())
     try:
-        end = time.monotonic() + 60
-        while not list(files.glob("d.partial-*/kept.partial/block-00003.json")):
-            assert time.monotonic() < end
-            time.sleep(0.01)
+        wait_until(lambda: [*files.glob("d.partial-*/kept.partial/block-00003.json")], "the other's blocks")
         said: list[str] = []
         made = ingest("x.npy", "d", labels="y.npy", block_rows=8, say=said.append)
-        assert other.wait(60) == 7
+        assert other.wait(WAIT) == 7
     finally:
         other.kill()
         other.wait()

@@ -17,6 +17,7 @@ from pipeline.report.advice import (
     advice_from,
     advise,
     frontier,
+    lost_points,
     paired_error,
     standard_error,
 )
@@ -156,6 +157,14 @@ def test_a_cheaper_model_is_named_with_what_it_loses() -> None:
     assert lines[0] == "Take a: most accurate (90.0 \N{PLUS-MINUS SIGN} 0.3 %), 100 dot products per row."
     cheaper = "Cheaper: b, 80.0 \N{PLUS-MINUS SIGN} 0.4 % (10.0 points less)"
     assert f"{cheaper} with 10 dot products per row, 10x fewer than a." in lines
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"), [(0.744248, 0.758694, "1.44"), (0.744, 0.759, "1.5"), (0.70, 0.71, "1.0")]
+)
+def test_points_lost_agree_with_the_accuracies_as_shown(low: float, high: float, said: str) -> None:
+    """74.4 and 75.9 % differ by 1.5 to the eye."""
+    assert lost_points(low, high) == said
 
 
 def test_what_has_no_numbers_is_left_out() -> None:

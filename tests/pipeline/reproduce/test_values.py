@@ -11,10 +11,12 @@ import pytest
 from pipeline.config import RunConfig
 from pipeline.reproduce import zhao_xing
 from pipeline.reproduce.catalogue import catalogue
+from pipeline.reproduce.chen_shrivastava import recall_lines
 from pipeline.reproduce.deng import in_three_digits, judge_constant
 from pipeline.reproduce.figure import FAILS, HOLDS, UNKNOWN, State, share
 from pipeline.reproduce.found import Found, RunFound, slope
-from pipeline.reproduce.gao_koller import FIGURE_2, FIGURE_3
+from pipeline.reproduce.gao_koller import FIGURE_2, FIGURE_3, told_of
+from pipeline.reproduce.gao_koller_nodes import SHOWN, show_nodes
 from pipeline.reproduce.harchaoui import judge_half, regained
 from pipeline.reproduce.page import style_of_report
 from pipeline.reproduce.values import values_of
@@ -178,6 +180,43 @@ def test_rivals_of_kernel_hierarchies_are_judged_by_their_cheapest_settings(
     texts = ("Marszalek only come down", "the other two never met")
     claims = [claim for text in texts for claim in FIGURE_3 if claim.text.startswith(text)]
     assert [claim.judge(found).state for claim in claims] == states
+
+
+def test_a_family_without_a_number_is_said_to_have_none() -> None:
+    said = told_of({"marszalek": None, "spectral-tree": math.nan, "ovr": 0.456}, "{:.2f} at the least", "never")
+    assert said == "Marszalek & Schmid never, spectral tree never, one-vs-rest 0.46 at the least"
+
+
+def test_nodes_are_shown_by_depth_with_the_numbers_of_their_classes() -> None:
+    split = {"kind": "split", "depth": 0, "positive": 3, "negative": 2, "ignored": 1}  # lists of classes, counted
+    records = [split, {**split, "depth": 1, "ignored": [4, 5, 6]}, {**split, "kind": "one-vs-all"}]
+    (table,) = show_nodes(found_of({}, details={SHOWN: {"hierarchy": {"records": records}}})).tables
+    cells = [[cell if isinstance(cell, str) else cell.text for cell in row] for row in table.rows]
+    assert cells == [["root", "6", "3", "2", "1"], ["1", "8", "3", "2", "3"]]
+
+
+def test_precision_against_recall_is_drawn_for_both_kinds_of_codes(tmp_path: Path) -> None:
+    """Lines come from the run's own figure; codes that are not the paper's have none."""
+    codes = [
+        {"name": f"{name}-{hashes}", "kind": kind, "hashes": hashes, **more}
+        for name, kind, more in (
+            ("dwta", "dwta", {}),
+            ("wta", "wta", {"empty": "first"}),
+            ("plain", "wta", {"empty": "none"}),
+        )
+        for hashes in (8, 16)
+    ]
+    retrieve = [{"name": f"near-{one['name']}", "rows": one["name"]} for one in codes]
+    sections = {"encode": tuple(codes), "retrieve": tuple(retrieve), "name": "t", "data": {"path": "d.zarr"}}
+    run = RunFound(RunConfig.model_validate(sections), {}, tmp_path)
+    assert recall_lines(run) == []
+    lines = ["codes,threshold,precision,recall,n"]
+    lines += [f"{one['name']},{d},{0.1 * (d + 1)},{0.5 * (d + 1)},1" for one in retrieve[:-1] for d in (0, 1)]
+    (tmp_path / "report-figures").mkdir()
+    (tmp_path / "report-figures" / "precision-recall.csv").write_text("\n".join(lines))
+    drawn = recall_lines(run)
+    assert [one.name for one in drawn] == ["densified WTA, 8", "WTA, 8", "densified WTA, 16", "WTA, 16"]
+    assert all(list(one.x) == [0.5, 1.0] and list(one.y) == pytest.approx([10, 20]) for one in drawn)
 
 
 def test_shares_just_below_one_are_not_shown_as_one() -> None:
