@@ -17,7 +17,7 @@ from pipeline.report.compression import compression_plot
 from pipeline.report.csvs import csv_text
 from pipeline.report.curves import retrieval_plot, sweep_plots
 from pipeline.report.descent import descent_plots
-from pipeline.report.figures import PHONE_WIDTH, WIDTH, Scale, bars, scatter, scoped
+from pipeline.report.figures import PHONE_WIDTH, Scale, bars, scatter, scoped
 from pipeline.report.first import error_of, first_of
 from pipeline.report.labels import Lines, Point
 from pipeline.report.legend import legend, marked_models
@@ -249,8 +249,8 @@ def _scatter(run: RunSummary, name: str, key: str, title: str, scale: Scale, lin
     caption += _left_out(run, other)
     rows = [(model, cost, gain, int(model in marked), errors[model]) for model, (cost, gain) in found.items()]
     text = csv_text(["model", key, "top1", "non_dominated", "standard_error"], rows)
-    wide, narrow = (scatter(points, scale, "accuracy, %", lines, width) for width in (WIDTH, PHONE_WIDTH))
-    return Plot(name, title, caption, wide, text, narrow)
+    narrow = scatter(points, scale, "accuracy, %", lines, PHONE_WIDTH) if name == FIRST else ""
+    return Plot(name, title, caption, scatter(points, scale, "accuracy, %", lines), text, narrow)
 
 
 def _left_out(run: RunSummary, other: Collection[str]) -> str:

@@ -191,8 +191,9 @@ def test_accuracies_have_bars_of_one_standard_error() -> None:
 def test_figures_take_the_pages_colours_and_keep_names_as_text(page_path: Path) -> None:
     text = page_path.read_text("utf-8")
     figures = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
-    assert len(figures) == 7
+    assert len(figures) == 8
     assert "one-vs-rest" in figures[0]
+    assert "one-vs-rest" in figures[1]  # the same for a phone
     for figure in figures:
         assert "var(--ink)" in figure
         assert not re.search("#0[1-4]0[1-4]0[1-4]", figure)
