@@ -18,6 +18,8 @@ _ESTIMATORS = (
 )
 _PLACES = {**dict.fromkeys(_ESTIMATORS, "pipeline.estimators"), "Run": "pipeline.run_view"}
 
+__all__ = list(_PLACES)
+
 
 def __getattr__(name: str) -> Any:
     """PEP 562: importing the package loads none of them."""

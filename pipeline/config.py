@@ -132,7 +132,7 @@ class RunConfig(Section):
     def _names_agree(self) -> RunConfig:
         problems = list(self._disagreements())
         if problems:
-            raise ValueError("; ".join(problems))
+            raise ValueError("\n".join(problems))  # a finding each
         return self
 
     def _disagreements(self) -> Iterator[str]:

@@ -75,7 +75,8 @@ def _findings(error: ValidationError, model: type[BaseModel], values: dict[str, 
             message = f"no such kind {context.get('tag')!r}" + _nearest(str(context.get("tag")), tags)
         elif detail["type"] not in ("missing", "value_error"):
             message += f" (it is {detail['input']!r})"
-        yield Finding(path or "config", _line(text, steps), message)
+        for one in message.splitlines() or [message]:
+            yield Finding(path or "config", _line(text, steps), one)
 
 
 def _of_one_value(details: Sequence[Mapping[str, Any]], values: dict[str, Any]) -> list[dict[str, Any]]:

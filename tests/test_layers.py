@@ -151,6 +151,8 @@ import pipeline
 before = {name.split(".")[0] for name in sys.modules}
 from pipeline import LabelTreeClassifier, Run
 assert LabelTreeClassifier.__init__
+exec("from pipeline import *")
+assert set(pipeline.__all__) <= globals().keys()
 """
     asked = loaded_after(f"{code}print(json.dumps(sorted(before)), file=open('before', 'w'))", tmp_path)
     before = set(json.loads((tmp_path / "before").read_text()))

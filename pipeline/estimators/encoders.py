@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from pipeline.config import Encoding, RunConfig
@@ -33,7 +33,7 @@ CODES, ONE_HOT = "codes", "one-hot"
 NOT_KEYS = ("random_state", "output", "scheduler", "folder", "kind")
 
 
-class Encoder(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """What the transformers share: their parameters are the keys of an [[encode]] section."""
 
     encoding_kind: ClassVar[str] = ""
@@ -70,6 +70,9 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
 class ProductQuantizer(Encoder):
     """Product quantisation: a row as one byte for each of its parts (Harchaoui et al. 2012, section 4).
+
+    A code is the number of a centroid, no quantity: a linear model of scikit-learn wants a OneHotEncoder between. Ours
+    learn from codes as from the rows that they stand for: LabelTreeClassifier(encode=ProductQuantizer(16)).
 
     subquantizers  codes per row, a divisor of the features; None: one per 8 features or so
     bits           2^bits centroids a codebook, 1 to 8; at least so many rows are needed
@@ -155,7 +158,8 @@ class ProductQuantizer(Encoder):
 class WTAHasher(Encoder):
     """Winner-take-all codes: which of some drawn features is largest (Chen & Shrivastava 2018).
 
-    kind     "dwta": an empty sample borrows the code of the next one (densified); "wta": it has none
+    kind     "dwta": an empty sample borrows the code of the next one (densified), for nearest neighbours; "wta": it has
+             none, which serves linear models better on sparse rows
     hashes   codes per row; window: features that a hash compares (K)
     empty    of wta: "none", or "first" (code 0, as in the paper)
     shift    of dwta: a borrowed code grows by this for each step (C); None: `window`

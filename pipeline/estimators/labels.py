@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -51,7 +52,9 @@ def all_classes(given: Any) -> Array:
     """(n_classes,) sorted: the `classes` of a first partial_fit. Raises BadRows, ValueError for fractions."""
     refuse_labels(given, "classes")
     given = column_or_1d(given)
-    check_classification_targets(given)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # as many values as there are classes are no regression here
+        check_classification_targets(given)
     return refuse_one(np.unique(given), "classes")
 
 
@@ -66,7 +69,9 @@ def known(y: Any, classes: Array) -> Labelled:
     place = np.searchsorted(classes, found)
     absent = (place == classes.size) | (classes[np.minimum(place, classes.size - 1)] != found)
     if absent.any():
-        what = f"y holds the labels {found[absent][:5].tolist()}, which are none of `classes`"
+        others = found[absent]
+        more = f" and {others.size - 5:,} more" if others.size > 5 else ""
+        what = f"y holds the labels {others[:5].tolist()}{more}, which are none of `classes`"
         raise BadRows(what, f"y, row {int(first[absent].min())}", hint)
     return Labelled(classes, place[codes].astype(np.int64))
 

@@ -25,8 +25,8 @@ from tasks.trees.kmeans.forest import Forest
 from tasks.trees.tree import GIVEN, LabelTree
 
 EXPORTED = (
-    "ovr, msvm, hie-svm, multinomial, nearest-class-mean, trace-norm, label-tree, bengio-tree, kmeans-tree and "
-    "kmeans-forest; of tree-svm with probabilities or a beam"
+    "ovr, msvm, hie-svm, nearest-class-mean, trace-norm, label-tree, bengio-tree, kmeans-tree and forests of it; "
+    "tree-svm with probabilities or a beam above 1"
 )
 
 

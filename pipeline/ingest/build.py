@@ -426,7 +426,7 @@ def _divide(parts: Parts, roles: Sequence[int], y: Array, kept: Array, drawing: 
         drawn = [f"{share:.3g} as {SPLITS[part]}" for part, share in shares.items() if share]
         if drawn:
             how = f"by class (seed {drawing.seed})" + (", as --split says" if drawing.as_split else "")
-            text = f"of the rows of {parts.sources[0].name} were drawn {how}: {', '.join(drawn)}"
+            text = f"parts of the rows of {parts.sources[0].name} were drawn {how}: {', '.join(drawn)}"
             notes.append(Note("SplitDrawn", text))
     counts = count_splits(split[kept])
     missing = [f"{name} rows" for name, count in counts.items() if not count and name != "train"]

@@ -11,6 +11,8 @@ from pipeline.report.numbers import count, in_percent, microseconds, percent, ti
 
 SLOWER = 1.2  # measured times that differ by less are taken for the same
 CHEAPER = 2.0  # a less accurate model is named where it costs, or takes, so many times less
+MOST_LOST = 0.1  # of accuracy, that a cheaper or quicker model may lose to be named
+ROUNDING = 1e-12
 SLOWER_HERE = "Slower here: "
 ONE_PRODUCT = 1000  # classes up to which one-vs-rest is called one small product
 Pair = tuple[str, str]
@@ -110,13 +112,14 @@ def advise(
     take = min([best, *others], key=lambda one: (one.test_ops, -one.accuracy))
     front = frontier(found)
     known = all(_pair(one, best) in _both_ways(paired or {}) for one in others)
-    cheaper = [one for one in front if 0 < one.test_ops * CHEAPER <= take.test_ops][-1:]
+    near = [one for one in found if take.accuracy - one.accuracy <= MOST_LOST + ROUNDING]
+    cheaper = [one for one in front if one in near and 0 < one.test_ops * CHEAPER <= take.test_ops][-1:]
     lines = [
         *_choice(take, best, n_test, unit),
         *_tie_line(others, best, known),
         *_cheaper(cheaper, take, n_test, unit),
-        *_quicker(found, [best, *others], cheaper, take, n_test),
-        *_slower(found, front, [best, *others], take, n_classes, unit),
+        *_quicker(near, [best, *others], cheaper, take, n_test),
+        *_slower(found, [take, *cheaper], front, [best, *others], n_classes, unit),
     ]
     return Advice(
         tuple(lines),
@@ -180,7 +183,7 @@ def ties(one: Candidate, best: Candidate, n_test: int, paired: Mapping[Pair, flo
     """Whether the difference to the best is no more than a standard error."""
     gap = best.accuracy - one.accuracy
     error = _both_ways(paired).get(_pair(one, best), standard_error(best.accuracy, n_test))
-    return gap <= error + 1e-12
+    return gap <= error + ROUNDING
 
 
 def _pair(one: Candidate, other: Candidate) -> Pair:
@@ -228,21 +231,23 @@ def _cheaper(found: Sequence[Candidate], take: Candidate, n_test: int, unit: str
 
 
 def _quicker(
-    found: Sequence[Candidate], tied: Sequence[Candidate], cheaper: Sequence[Candidate], take: Candidate, n_test: int
+    near: Sequence[Candidate], tied: Sequence[Candidate], cheaper: Sequence[Candidate], take: Candidate, n_test: int
 ) -> list[str]:
-    """The most accurate one that takes much less time than what is to be taken, and than all that tie with it.
+    """The most accurate one that takes much less time than what is to be taken, and than all that tie with it: against
+    the quickest of these.
 
-    Those that tie are told by `_slower`; cheaper: told already.
+    Those that tie are told by `_slower`; near: hardly less accurate; cheaper: told already.
     """
-    less = (one for one in found if one not in tied and one.accuracy < take.accuracy)
+    less = (one for one in near if one not in tied and one.accuracy < take.accuracy)
     times_known = [other for other in tied if other.predict_us is not None and other.measured_in == take.measured_in]
     quick = [one for one in less if all(one.quicker_than(other, CHEAPER) for other in (take, *times_known))]
     one = max(quick, key=lambda one: (one.accuracy, -(one.predict_us or 0.0)), default=None)
-    if one is None or one in cheaper or one.predict_us is None or take.predict_us is None:
+    if one is None or one in cheaper or one.predict_us is None:
         return []
+    quickest = min((take, *times_known), key=lambda other: other.predict_us or math.inf)
     return [
         f"Quicker here: {_with_loss(one, take, n_test)} with {microseconds(one.predict_us)} per row against "
-        f"{microseconds(take.predict_us)} of {take.name}."
+        f"{microseconds(quickest.predict_us or 0.0)} of {quickest.name}."
     ]
 
 
@@ -252,21 +257,23 @@ def _with_loss(one: Candidate, take: Candidate, n_test: int) -> str:
 
 def _slower(
     found: Sequence[Candidate],
+    named: Sequence[Candidate],
     front: Sequence[Candidate],
     tied: Sequence[Candidate],
-    take: Candidate,
     n_classes: int | None,
     unit: str,
 ) -> list[str]:
     """Of those on the front, or that tie, that are slower than one as accurate that costs more: than which.
 
-    That of what is to be taken comes first, then the slowest by their share; two at most.
-    tied  the most accurate one and those that tie with it: as accurate as any
+    One line for all that are slower than the same one, those that sentences name first, then the slowest by their
+    share; two lines at most.
+    named  what is to be taken, and the cheaper one
+    tied   the most accurate one and those that tie with it: as accurate as any
     """
-    lines = []
-    for one in dict.fromkeys([take, *front, *tied]):
+    slow: dict[str, tuple[Candidate, list[tuple[int, float, Candidate]]]] = {}
+    for one in dict.fromkeys([*named, *front, *tied]):
         quicker = [
-            (other.predict_us, other)
+            (-other.accuracy, other.predict_us, other)
             for other in found
             if other.test_ops > one.test_ops
             and (other.accuracy >= one.accuracy or other in tied)
@@ -275,10 +282,24 @@ def _slower(
         ]
         if one.predict_us is None or not quicker:
             continue
-        quick_us, quick = min(quicker, key=lambda found: found[0])
-        flat = n_classes is not None and n_classes <= ONE_PRODUCT and quick.test_ops == n_classes
-        why = f": {n_classes:,} classes are one small product" if flat else ""
-        said = f"{SLOWER_HERE}{one.name} has fewer {unit} than {quick.name}, but takes {microseconds(one.predict_us)}"
+        _, quick_us, quick = min(quicker, key=lambda found: found[:2])
         share = one.predict_us / quick_us if quick_us > 0 else math.inf
-        lines.append((one is not take, -share, f"{said} per row against {microseconds(quick_us)}{why}."))
-    return [line for *_, line in sorted(lines)[:2]]
+        place = named.index(one) if one in named else len(named)
+        slow.setdefault(quick.name, (quick, []))[1].append((place, -share, one))
+    lines = []
+    for quick, slower in slow.values():
+        slower.sort(key=lambda one: one[:2])
+        lines.append((slower[0][:2], _slower_line([one for *_, one in slower], quick, n_classes, unit)))
+    return [line for _, line in sorted(lines)[:2]]
+
+
+def _slower_line(slower: Sequence[Candidate], quick: Candidate, n_classes: int | None, unit: str) -> str:
+    first, *more = slower
+    also = ", ".join(f"{one.name}: {microseconds(one.predict_us or 0.0)}" for one in more[:2])
+    flat = n_classes is not None and n_classes <= ONE_PRODUCT and quick.test_ops == n_classes
+    why = f": {n_classes:,} classes are one small product" if flat else ""
+    return (
+        f"{SLOWER_HERE}{first.name} has fewer {unit} than {quick.name}, but takes "
+        f"{microseconds(first.predict_us or 0.0)} per row against {microseconds(quick.predict_us or 0.0)}"
+        f"{f' ({also})' if also else ''}{why}."
+    )

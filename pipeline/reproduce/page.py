@@ -70,7 +70,7 @@ class MadeFigure:
         states = [verdict.state for _, verdict in self.verdicts]
         found = [(states.count(state), told) for state, told in WORDS.items()]
         parts = [f"{n:,} {one if n == 1 else several}" for n, (one, several) in found if n]
-        holds = [] if HOLDS in states else ["none holds"]
+        holds = [] if HOLDS in states or set(states) == {FAILS} else ["none holds"]
         return f"of {len(states):,} claim{'s' * (len(states) != 1)} {', '.join(holds + parts)}"
 
 

@@ -33,6 +33,7 @@ METRIC_NAMES = {  # measure and unit
     "leaves": ("leaves of the tree", "leaves"),
     "beam": ("beam of the predictions", "nodes expanded a depth at most"),
 }
+QUALITY = ("top1", "top5", "mean_per_class_top1", "log_loss", "hier_err")  # what model hubs list
 SETTINGS = "settings"  # in the provenance: the section of the config, but for what is None
 TRAINED = {  # other facts of the provenance that the card has words for, in its order
     "seed": "seed",
@@ -76,14 +77,22 @@ def number(value: Any) -> str:
     return json.dumps(value)
 
 
+def rounded(value: Any) -> str:
+    """For people: whole numbers with their thousands, others with five digits."""
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+        return f"{int(value):,}"
+    return f"{value:.5g}" if isinstance(value, float) and math.isfinite(value) else number(value)
+
+
 def _head(header: Mapping[str, Any], name: str, dataset: str, metrics: Mapping[str, float]) -> list[str]:
     lines = ["---", "library_name: labelgrove", "tags:", f"- {yaml_text(config_word(str(header['kind'])))}"]
     lines += ["- many-class-classification", "model-index:", f"- name: {yaml_text(name)}", "  results:"]
     lines += ["  - task:", "      type: classification", "    dataset:"]
     lines += [f"      name: {yaml_text(dataset)}", f"      type: {yaml_text(dataset)}", "    metrics:"]
-    for key in sorted(metrics):
+    measured = [key for key in QUALITY if key in metrics]
+    for key in measured:
         lines += [f"    - type: {yaml_text(key)}", f"      value: {number(metrics[key])}"]
-    if not metrics:
+    if not measured:
         lines[-1] += " []"
     return [*lines, "---"]
 
@@ -92,7 +101,7 @@ def _metric_rows(metrics: Mapping[str, float]) -> list[str]:
     order = [key for key in METRIC_NAMES if key in metrics] + sorted(set(metrics) - set(METRIC_NAMES))
     named = {key: METRIC_NAMES.get(key, (key, "")) for key in order}
     rows = [
-        f"| {markdown_text(word)} | {number(metrics[key])} | {markdown_text(unit)} |"
+        f"| {markdown_text(word)} | {rounded(metrics[key])} | {markdown_text(unit)} |"
         for key, (word, unit) in named.items()
     ]
     head = ["", "## Measured", "", "| measure | value | unit |", "|---|---|---|"]
@@ -178,7 +187,7 @@ def _scores(header: Mapping[str, Any]) -> str:
     return "Scores are log-odds: their softmax over all classes gives probabilities (`predict --proba`)."
 
 
-def _limits(header: Mapping[str, Any]) -> list[str]:
+def _limits(header: Mapping[str, Any], measured: bool) -> list[str]:
     rows = "images" if takes_images(header) else f"rows of {raw_width(header):,} features"
     return [
         "",
@@ -190,7 +199,9 @@ def _limits(header: Mapping[str, Any]) -> list[str]:
         "- Scores have the same bits on CPUs of one family (the same vector instructions) with the same versions of "
         "the libraries; elsewhere the last bits may differ, and with them the order of classes whose scores are that "
         "near.",
-        "- What it was measured on is one dataset; accuracy on other data is not known.",
+        "- What it was measured on is one dataset; accuracy on other data is not known."
+        if measured
+        else "- Nothing was measured when it was written: `labelgrove evaluate` does it on rows with labels.",
     ]
 
 
@@ -218,7 +229,7 @@ def model_card(
     if "certificate" in header:
         lines += ["", f"Certificate: {markdown_text(certificate_line(header['certificate']))}."]
     lines += ["", f"Content digest: `{header['digest']}`"]
-    lines += [*_metric_rows(metrics), *_origin(provenance), *_use(header, provenance), *_limits(header)]
+    lines += [*_metric_rows(metrics), *_origin(provenance), *_use(header, provenance), *_limits(header, bool(metrics))]
     lines += ["", "## Files", ""]
     lines += ["- `model.json`: format, sizes and every definition needed to compute scores from the tensors"]
     lines += ["- `weights.safetensors`: the tensors", "- `classes.parquet`: class number, id and name"]

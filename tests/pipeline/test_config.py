@@ -138,3 +138,12 @@ def test_the_config_defaults_are_those_of_the_learners() -> None:
         assert {key: section.model_fields[key].default for key in shared} == {
             key: getattr(params, key) for key in shared
         }
+
+
+def test_what_sections_disagree_on_is_a_finding_each(tmp_path: Path) -> None:
+    text = 'name = "x"\n[data]\npath = "d"\n' + '[[train]]\nname = "a"\nkind = "ovr"\nrows = "nope"\n' * 2
+    (tmp_path / "c.toml").write_text(text)
+    with pytest.raises(ConfigError) as raised:
+        load_config(tmp_path / "c.toml")
+    assert raised.value.what.startswith("3 findings\n")
+    assert raised.value.what.count("\n  config: ") == 3

@@ -42,7 +42,7 @@ def test_it_says_how_the_model_was_trained(tmp_path: Path) -> None:
     assert '- settings: name = "a|b", rounds = 3, rows = "x"\n' in plain
     assert "- regularization: 0.0001\n" in plain
     assert "| accuracy | 0.5 | share of test rows |" in plain
-    assert "| own_number | 3.0 |  |" in plain
+    assert "| own_number | 3 |  |" in plain
     assert yaml.safe_load(text.split("---\n")[1])["model-index"][0]["results"][0]["dataset"]["name"] == "cranes|*.zarr"
     assert verify_model(tmp_path / "m")
 

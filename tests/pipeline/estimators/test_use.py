@@ -6,6 +6,7 @@ import os
 import pickle
 import re
 import shutil
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -312,6 +313,23 @@ def test_the_card_says_how_it_is_used(kind: str, tmp_path: Path) -> None:
     exec(code.replace("THIS_FOLDER", str(tmp_path / "m")), found)
     np.testing.assert_array_equal(found["labels"], model.predict(rows if kind != "frame" else given_rows))
     assert found["shares"].shape == (40, 4)
+
+
+def test_codes_have_names_and_frames() -> None:
+    rows, _ = problem(300, 4)
+    quantizer = ProductQuantizer(4, bits=4).set_output(transform="pandas").fit(rows)
+    assert list(quantizer.transform(rows).columns) == [f"productquantizer{i}" for i in range(4)]
+    hasher = WTAHasher(3, kind="wta").fit(rows)
+    assert len(hasher.get_feature_names_out()) == hasher.transform(rows).shape[1]
+
+
+def test_a_first_partial_fit_with_all_classes_warns_of_nothing() -> None:
+    rows, labels = problem(80)[0], np.arange(80) % 40
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = AveragedSGDClassifier(**QUICK).partial_fit(rows, labels, classes=np.unique(labels))
+    with pytest.raises(BadRows, match=r"\[100, 101, 102, 103, 104\] and 35 more, which"):
+        model.partial_fit(rows, labels + 100)
 
 
 @pytest.mark.slow

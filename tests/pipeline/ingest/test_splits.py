@@ -90,7 +90,10 @@ def test_what_is_drawn_is_said(tmp_path, small):
     assert "test" not in notes(made)["SplitDrawn"].split(":")[1]
     assert "--split" not in notes(made)["SplitDrawn"]
     said = notes(ingest(matrix, tmp_path / "e", labels=labels, split="0.7,0.1,0.2"))["SplitDrawn"]
-    assert said == "of the rows of array were drawn by class (seed 0), as --split says: 0.1 as validation, 0.2 as test"
+    assert (
+        said
+        == "parts of the rows of array were drawn by class (seed 0), as --split says: 0.1 as validation, 0.2 as test"
+    )
 
 
 @pytest.mark.parametrize(
