@@ -78,7 +78,7 @@ def test_the_list_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     ("states", "said"),
     [
         ([HOLDS, HOLDS, FAILS], "of 3 claims 2 hold, 1 does not hold"),
-        ([FAILS], "of 1 claim none holds, 1 does not hold"),
+        ([FAILS], "of 1 claim 1 does not hold"),
         ([HOLDS], "of 1 claim 1 holds"),
         ([UNKNOWN, FAILS, FAILS], "of 3 claims none holds, 2 do not hold, 1 cannot be told here"),
     ],
