@@ -9,6 +9,7 @@ VENV ?= .venv
 JOBS ?= 2# test processes
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
+SUITE ?=# of benchmarks; all when empty
 
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -75,9 +76,11 @@ wheel: $(READY) ## build dist/*.whl and try it outside the checkout
 	@LABELGROVE_WHEEL="$$(echo $(CURDIR)/dist/*.whl)" $(PYTEST) tests/test_package.py
 	@ls -l dist
 
-bench: $(READY) ## the measurements in tests/bench (an idle machine, please)
+bench: $(READY) ## the measurements in tests/bench, or one suite: SUITE=pq (an idle machine, please)
 	@echo "== benchmarks"
-	@$(PYTEST) tests/bench -o python_files='bench_*.py' -o python_functions='bench_*' -s --timeout=0 $(PYTEST_ARGS)
+	@env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE $(PYTEST) $(if $(SUITE),tests/bench/bench_$(SUITE).py,tests/bench) \
+		-o python_files='bench_*.py' -o python_functions='bench_*' -q -s --timeout=0 $(PYTEST_ARGS)
+	@$(BIN)/python -m tests.bench.summary
 
 # No local settings: the hashes of a mirror's files alone would lock everybody else out.
 # Two files with the same versions: what runs (hosts, images), and that with what develops and tests it.

@@ -7,6 +7,7 @@ Data goes to stdout, messages to stderr. Exit codes: 0 ok, 2 usage or config, 3 
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import sys
@@ -19,13 +20,16 @@ from pipeline.cli_cluster import add_to
 from pipeline.cli_export import add_export
 from pipeline.cli_options import (
     AsJson,
+    Bits,
     ClassNames,
     CompareRuns,
     Config,
     ConfigOrPreset,
+    Encode,
     Format,
     IndexBase,
     Insecure,
+    Iterations,
     LabelsAt,
     MaxBytes,
     Memory,
@@ -38,11 +42,13 @@ from pipeline.cli_options import (
     RowsAt,
     RunPath,
     Runs,
+    SampleRows,
     Scheduler,
     SeveralParents,
     Skip,
     SourceRows,
     Split,
+    Subquantizers,
     TestShare,
     Threads,
     ValidationShare,
@@ -98,12 +104,11 @@ def run(
     from pipeline import commands
 
     where = commands.profile_of(profile, scheduler, threads, memory, insecure)
-    choice = commands.choice_of(only, skip)
-    config = commands.config_of(config, data)
-    if dry_run:
-        commands.plan(config, where, runs=runs, overrides=set_ or (), force=force, choice=choice)
-    else:
-        commands.run(config, where, runs=runs, overrides=set_ or (), force=force, choice=choice)
+    with contextlib.nullcontext() if dry_run else commands.nursery(where):
+        choice = commands.choice_of(only, skip)
+        config = commands.config_of(config, data)
+        do = commands.plan if dry_run else commands.run
+        do(config, where, runs=runs, overrides=set_ or (), force=force, choice=choice)
 
 
 @app.command()
@@ -186,13 +191,18 @@ def ingest(
     on_nonfinite: Annotated[str, typer.Option(help="refuse or drop-row: rows with NaN or Inf")] = "refuse",
     on_corrupt: Annotated[str, typer.Option(help="refuse or drop-row: images that cannot be decoded")] = "drop-row",
     block_rows: Annotated[int | None, typer.Option(help="rows per block; default: blocks of about 8 MB")] = None,
+    encode: Encode = None,
+    subquantizers: Subquantizers = None,
+    bits: Bits = None,
+    sample: SampleRows = None,
+    iterations: Iterations = None,
     seed: Annotated[int, typer.Option(help="of the shuffle and the split")] = 0,
     force: Annotated[bool, typer.Option("--force", help="replace the dataset if it exists")] = False,
 ) -> None:
     """Turn files into a checked dataset store.
 
     Everything is checked before the first row is written; when anything is wrong, nothing is left behind. After a kill
-    the same command continues.
+    the same command continues. With --encode the rows are stored as codes, a byte for each of --subquantizers parts.
     For example: labelgrove ingest rows.npy data.zarr --labels labels.txt --taxonomy tree.tsv --split 0.8,0.1,0.1
     """
     options = dict(locals())

@@ -115,6 +115,18 @@ RawShape = Annotated[
 ]
 RawDtype = Annotated[str | None, typer.Option(help="of files without a header: float32, float16, >f4 ...")]
 IndexBase = Annotated[int | None, typer.Option(help="0 or 1: first feature index of svmlight files")]
+Encode = Annotated[
+    str | None,
+    typer.Option(help="pq: keep codes of a product quantiser, never the numbers: a byte per sub-vector of a row"),
+]
+Subquantizers = Annotated[
+    int | None, typer.Option(help="with --encode: codes per row; default: one per 8 features or so")
+]
+Bits = Annotated[int | None, typer.Option(help="with --encode: 2^bits centroids per codebook; default: 8")]
+SampleRows = Annotated[
+    int | None, typer.Option("--sample", help="with --encode: rows that codebooks are learnt on; default: 16384")
+]
+Iterations = Annotated[int | None, typer.Option(help="with --encode: most rounds of k-means; default: 15")]
 Only = Annotated[
     list[str] | None,
     typer.Option(

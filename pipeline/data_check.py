@@ -12,6 +12,8 @@ from tasks.verify import dataset_block_digests
 
 def check_data(dataset: Dataset, pool: Pool) -> None:
     """Read every block once. Raises MissingChunk, DamagedChunk, DatasetDamaged with the array, block and rows."""
+    for problem in dataset.codebook_problems():
+        raise problem
     blocks = dataset.blocks()
     compare_blocks(dataset, blocks, pool.map(dataset_block_digests, blocks, dataset.path, name="check_data"))
 

@@ -24,11 +24,14 @@ from tasks.places import at
 from tasks.rows.base import Array
 from tasks.taxonomy import Taxonomy
 
-FORMAT, VERSION = "labelgrove.dataset", 1
+FORMAT, VERSION = "labelgrove.dataset", 2
+FIRST_VERSION = 1  # what datasets are written as, but for those that hold codes
 SPLITS = ("train", "validation", "test")
 TRAIN, VALIDATION, TEST = range(3)
 COLUMNS = {io.LABELS: "int32", io.SPLIT: "uint8", io.ROW_ID: "int64"}
 FEATURE_NAMES, HAS_NAMES = "features", "has_feature_names"  # a group, and the attribute that says that it is there
+PQ = "pq"  # the body of rows that are codes of a product quantiser
+CODEBOOKS, ENCODING = "codebooks", "encoding"  # of rows that are codes: whose digest is kept; how they were made
 Progress = Callable[[int, int], None]  # (rows done, rows in all)
 
 
@@ -58,7 +61,7 @@ class Dataset:
     n_features: int
     n_classes: int
     block_rows: int
-    body: str  # "dense" or "csr"
+    body: str  # "dense", "csr", "images" or "pq"
     dtype: str
     split_counts: dict[str, int]  # train, validation, test
     digest: str  # of the content: rows, columns, classes and taxonomy
@@ -121,6 +124,17 @@ class Dataset:
             return None
         return FeatureNames.of(io.read_attrs(f"{self.path}/{FEATURE_NAMES}")["names"])
 
+    @property
+    def encoding(self) -> dict[str, Any] | None:
+        """Of rows that ingest has encoded: settings, and relative errors; None of all others."""
+        found: dict[str, Any] | None = io.read_attrs(self.path).get(ENCODING)
+        return found
+
+    @property
+    def codebooks(self) -> Array | None:
+        """(n_subquantizers, n_centroids, width) float32, of rows that are codes; None of all others."""
+        return io.read_codebooks(self.rows_store) if self.body == PQ else None
+
     def verify(self, progress: Progress | None = None) -> None:
         """Read everything again and compare digests; raises the first problem (see `problems`)."""
         for problem in self.problems(progress):
@@ -142,10 +156,20 @@ class Dataset:
             yield from _differences(
                 "names of features", f"{self.path}/{FEATURE_NAMES}", stored[FEATURE_NAMES], self._names_digest
             )
+        yield from self.codebook_problems()
         for block in self.blocks():
             yield from self._block_problems(block, stored)
             if progress:
                 progress(block.stop, self.n_rows)
+
+    def codebook_problems(self) -> Iterator[ArtefactError]:
+        """What is wrong with the codebooks of rows that are codes."""
+        if self.body == PQ:
+            place = f"{self.rows_store}/{CODEBOOKS}"
+            stored = io.read_attrs(f"{self.path}/digests").get(CODEBOOKS, "")
+            yield from _differences(
+                "codebooks", place, stored, lambda: digest_arrays(io.load_codebooks(self.rows_store))
+            )
 
     def _class_digest(self) -> str:
         return class_digest(self.classes)
@@ -201,12 +225,12 @@ def taxonomy_digest(taxonomy: Taxonomy | None) -> str:
 
 
 def content_digest(parts: dict[str, Any]) -> str:
-    """One digest of a dataset: of X and each column the digests of its blocks, then class table and taxonomy, and the
-    names of the features where there are any.
+    """One digest of a dataset: of X and each column the digests of its blocks, then class table and taxonomy, the names
+    of the features where there are any, and the codebooks of rows that are codes.
     """
     columns: Iterable[str] = (json.dumps(parts[name]) for name in (io.FEATURES, *COLUMNS))
-    named = [parts[FEATURE_NAMES]] if FEATURE_NAMES in parts else []
-    return combine([*columns, parts["classes"], parts["taxonomy"], *named])
+    others = [parts[name] for name in (FEATURE_NAMES, CODEBOOKS) if name in parts]
+    return combine([*columns, parts["classes"], parts["taxonomy"], *others])
 
 
 def attributes_digest(attrs: Mapping[str, Any]) -> str:

@@ -17,6 +17,7 @@ from tasks.rows.unscored import UnscoredRows
 from tasks.taxonomy import Taxonomy
 
 FEW_ROWS = 5  # a class with fewer training rows is one of the tail
+SLICE_BYTES = 2**26  # of rows that are looked at at once, as numbers
 TOP_SHARE = 0.1  # of the classes, the largest ones
 
 
@@ -36,6 +37,7 @@ def dataset_facts(dataset: Dataset) -> dict[str, Any]:
         "split_counts": dict(dataset.split_counts),
         "body": dataset.body,
         "dtype": dataset.dtype,
+        "encoding": dataset.encoding,
         "blocks": len(blocks),
         "block_rows": dataset.block_rows,
         "disk_bytes": disk_bytes(dataset.path),
@@ -87,6 +89,10 @@ class ValueFacts:
             if stored.size < rows.n_rows * rows.n_features:
                 self._range(np.zeros(1))
         else:
+            step = max(1, SLICE_BYTES // (4 * rows.n_features))
+            for start in range(step, rows.n_rows, step):  # codes take far less than what they stand for
+                self.add(rows.part(start, min(start + step, rows.n_rows)))
+            rows = rows.part(0, step) if rows.n_rows > step else rows
             stored = rows.decoded().to_array()
             nonzeros = np.count_nonzero(stored, axis=1)
         finite = np.isfinite(stored)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 THREADS = 4  # each holds the parameters of one item, and leaves workers idle only between its own rounds
-POLL_SECONDS = 0.02
+POLL_SECONDS, LONGEST_POLL = 0.02, 0.32  # between two looks for what tasks have ended: the longer nothing does
 
 Item = Any
 Drive = Callable[[Item], Any]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import textwrap
 from collections.abc import Iterable
@@ -34,3 +35,8 @@ def fields_text(lines: Iterable[tuple[str, str]], width: int | None = None) -> s
     """A line for each name and value, values one below the other; a path stays whole, also one with spaces."""
     whole = ((one_line(f"{name:<{NAME_WIDTH}}  {value}"), name in PATHS or " " not in value) for name, value in lines)
     return "".join(f"{line if keep else fit(line, NAME_WIDTH + 2, width)}\n" for line, keep in whole)
+
+
+def plain_terminal() -> bool:
+    """Whether the user or the terminal wants no control codes."""
+    return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM", "") in ("dumb", "unknown")

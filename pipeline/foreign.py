@@ -6,13 +6,13 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from pipeline.dataset import COLUMNS, FEATURE_NAMES, HAS_NAMES, Dataset
+from pipeline.dataset import CODEBOOKS, COLUMNS, FEATURE_NAMES, HAS_NAMES, Dataset
 from pipeline.ingest.image_listing import FILES
 from tasks.errors import one_line
 from tasks.io import FEATURES, PARTS, read_attrs
 from tasks.models.sums import SUMS, listed_in
 from tasks.places import at, is_remote
-from tasks.rows import Dense, Images
+from tasks.rows import Dense, Images, PqCodes
 
 NODE = "zarr.json"
 TAXONOMY = ("parent", "leaf_of_class")
@@ -44,6 +44,10 @@ def _files_of(dataset: Dataset) -> Iterator[str]:
     yield f"{FEATURES}/{NODE}"
     if dataset.body == Dense.body:
         yield from (f"{FEATURES}/c/{block}/0" for block in blocks)
+    elif dataset.body == PqCodes.body:
+        yield from (f"{FEATURES}/{name}/{NODE}" for name in ("codes", CODEBOOKS))
+        yield f"{FEATURES}/{CODEBOOKS}/c/0/0/0"
+        yield from (f"{FEATURES}/codes/c/{block}/0" for block in blocks)
     else:
         groups = [f"{FEATURES}/{block:05d}" for block in blocks]
         yield from (f"{group}/{NODE}" for group in groups)

@@ -8,15 +8,10 @@ from dataclasses import dataclass
 from pipeline.config import OWN_ROWS, AdditiveMap, RunConfig, is_svm
 from pipeline.dataset import Dataset
 from pipeline.pool import Pool
-from pipeline.stage import encode_step
-from pipeline.stages.train import train_step
+from pipeline.stage import encode_step, train_step
 from pipeline.svm_sections import OF_HISTOGRAMS
 from tasks.features.errors import NegativeFeature
 from tasks.io import Block
-from tasks.svm.class_rows import check_block
-from tasks.svm.kernels import Kernel
-
-ANY = Kernel("histogram-intersection")  # all kernels of histograms refuse the same values
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +58,12 @@ def refuse_negative(
 
 
 def _look(blocks: Sequence[Block], dataset: str, pool: Pool | None) -> None:
+    from tasks.svm.class_rows import check_block
+    from tasks.svm.kernels import Kernel
+
+    any_kernel = Kernel("histogram-intersection")  # all kernels of histograms refuse the same values
     if pool is not None:
-        pool.map(check_block, blocks, ANY, dataset, name="check_histograms")
+        pool.map(check_block, blocks, any_kernel, dataset, name="check_histograms")
         return
     for block in blocks:
-        check_block(block, ANY, dataset)
+        check_block(block, any_kernel, dataset)

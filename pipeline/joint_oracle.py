@@ -9,10 +9,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from pipeline.pool import Part, Pool
 from pipeline.watching.fit_watch import ToldRounds
@@ -24,6 +23,7 @@ from tasks.fit.fit import FitResult, fit
 from tasks.fit.problem import SgdProblem, StepTrial
 from tasks.fit.scorer import Parameters
 from tasks.io import Block
+from tasks.later import later
 from tasks.places import remove_folder
 from tasks.rows.base import Array
 from tasks.trees.bengio.confusion import Confusion, Counts
@@ -33,6 +33,11 @@ from tasks.trees.bengio.joint_kernels import Layout
 from tasks.trees.bengio.skeleton import Parting, part_node, skeleton
 from tasks.trees.params import LabelTreeParams
 from tasks.trees.taxonomy_tree import TaxonomyTree
+
+if TYPE_CHECKING:
+    from scipy import sparse
+else:
+    sparse = later("scipy.sparse")
 
 CONFUSION = "confusion.npz"
 COUNTS, PAIRS = ("answers", "others"), ("pairs", "counts")  # fields of Confusion, and of its Counts
@@ -67,7 +72,7 @@ def told_before(folder: Path) -> Told | None:
 
 
 def parted(
-    affinity: csr_array[Any], params: LabelTreeParams, seed: int, pool: Pool, folder: Path, name: str
+    affinity: sparse.csr_array[Any], params: LabelTreeParams, seed: int, pool: Pool, folder: Path, name: str
 ) -> TaxonomyTree:
     """The tree's shape; the parts of each depth are kept in `folder`."""
     arrays = {"data": affinity.data, "indices": affinity.indices, "indptr": affinity.indptr}

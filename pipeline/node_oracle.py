@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 
 from pipeline.pool import Part, Pool
+from pipeline.trace_oracle import AnswerLog
 from pipeline.watching.tree_watch import TreeWatch
+from tasks.digest import digest_arrays, digest_text
 from tasks.fit.average import ModelSum
 from tasks.fit.blocks import Partition, make_partitions
 from tasks.fit.checkpoint import FileCheckpoint
 from tasks.fit.fit import FitResult, fit
 from tasks.fit.problem import SgdProblem, StepTrial
 from tasks.fit.scorer import Parameters
-from tasks.io import Block, facts_of, nonzeros_of
+from tasks.io import Block, facts_of, nonzeros_of, read_codebooks
 from tasks.places import remove_folder
 from tasks.rows.base import Array
 from tasks.trees.blocks import (
@@ -27,8 +29,10 @@ from tasks.trees.blocks import (
     grow_whole,
     node_centroids,
     node_class_counts,
+    node_code_counts,
     node_counts,
     node_likelihoods,
+    node_risk,
     node_routes,
     node_runners_up,
     node_sgd,
@@ -37,8 +41,12 @@ from tasks.trees.blocks import (
 )
 from tasks.trees.kmeans.sharpness import sharpened
 from tasks.trees.label_tree import grow_node
-from tasks.trees.local import Balance, tree_of
+from tasks.trees.local import Balance, classes_held, tree_of
 from tasks.trees.node import Grown
+from tasks.trees.on_codes.fit import fit_codes
+from tasks.trees.on_codes.local import evenly
+from tasks.trees.on_codes.moments import CodeCounts, CodeFrame
+from tasks.trees.on_codes.risk import RiskSum
 from tasks.trees.place import Ground, Summary, classes_at, finished, read_grown, write_done
 from tasks.trees.spherical import kept_columns
 from tasks.trees.tree import LabelTree, Path
@@ -75,15 +83,27 @@ class PoolNode:
         self.depth = len(node.path)
         self.n_features = node.ground.n_features
         self.features = np.arange(self.n_features, dtype=np.int32) if facts_of(node.ground.rows).body == "csr" else None
+        coded = facts_of(node.ground.rows).body == "pq"
+        self.codebooks = read_codebooks(node.ground.rows) if coded else None
         counts = pool.sum(node_class_counts, field.judged_parts(), node, name=f"classes_{self.label}")
+        self.class_counts = counts[0]
         self.balance = Balance.of(*counts)
 
     def learn(self, children: Array, start: Parameters | None, alternation: int) -> FitResult:
         """See `Node.learn`."""
+        if self.codebooks is not None and self.node.ground.params.whole_passes:
+            return self._learn_codes(children, start, alternation)
         oracle = NodeOracle(self, children, alternation)
         problem = self.node.problem(children, alternation)
         progress = self.node.ground.node_folder(self.node.path) / f"progress-{alternation}"
         return fit(problem, oracle, start, FileCheckpoint(progress))
+
+    def _learn_codes(self, children: Array, start: Parameters | None, alternation: int) -> FitResult:
+        """What the rows have answered is kept: an interrupted fit begins anew, and asks on from there."""
+        params, held = self.node.ground.params, classes_held(children)
+        log = AnswerLog(self.node.ground.node_folder(self.node.path) / f"progress-{alternation}")
+        passes = PoolPasses(self, children, log)
+        return fit_codes(passes, children, np.where(held, self.class_counts, 0), params, self.depth, start)
 
     def counts(self, weights: Parameters) -> Array:
         """See `Node.counts`."""
@@ -109,7 +129,11 @@ class PoolNode:
         store = self.node.ground.rows
         entries = sum(nonzeros_of(store)) if facts_of(store).body == "csr" else 0
         width = kept_columns(self.n_features, self.classes.size, entries)
-        parts = self.field.train_parts()
+        blocks = self.field.train
+        if self.codebooks is not None:  # as many rows as tell a class's mean, not all
+            most = self.node.ground.params.most_rows
+            blocks = [blocks[at] for at in evenly(len(blocks), min(1.0, most / max(1, int(self.class_counts.sum()))))]
+        parts = make_partitions(blocks, SUM_PARTS)
         return self.pool.sum(node_centroids, parts, self.node, width, name=f"centroids_{self.label}").means()
 
     def likelihoods(self, weights: Parameters, children: Array, scales: Array) -> Array:
@@ -169,6 +193,46 @@ class NodeOracle:
             part=Part(round_index, problem.params.rounds),
         )
         return total
+
+
+class PoolPasses:
+    """Passes over the codes of a wide node (see `tasks.trees.on_codes.fit.Passes`); a sample is of whole blocks."""
+
+    def __init__(self, node: PoolNode, children: Array, log: AnswerLog) -> None:
+        assert node.codebooks is not None
+        self.node, self.children, self.codebooks, self.log = node, children, node.codebooks, log
+
+    def code_counts(self) -> CodeCounts:
+        """See `Passes`."""
+        node = self.node
+        found: CodeCounts = node.pool.sum(
+            node_code_counts, node.field.train_parts(), node.node, self.children, name=f"codes_{node.label}"
+        )
+        return found
+
+    def risk(self, frame: CodeFrame, point: Array, width: float, share: float) -> RiskSum:
+        """See `Passes`."""
+        node, narrow = self.node, point.astype(np.float32)
+        blocks = [node.field.train[place] for place in evenly(len(node.field.train), share)]
+
+        def ask() -> dict[str, Array]:
+            total: RiskSum = node.pool.sum(
+                node_risk,
+                make_partitions(blocks, SUM_PARTS),
+                node.node,
+                self.children,
+                frame.mean,
+                frame.size,
+                narrow,
+                width,
+                name=f"fit_{node.label}",
+            )
+            sums = {"rows": np.array(total.rows), "loss": np.array(total.loss)}
+            return sums | {"residuals": total.residuals, "gradient": total.gradient}
+
+        question = digest_text(digest_arrays(narrow), repr((width, share)))
+        found = self.log.ask(question, ask)
+        return RiskSum(int(found["rows"]), float(found["loss"]), found["residuals"], found["gradient"])
 
 
 def grow_tree(ground: Ground, field: Field, n_train: int, pool: Pool, watch: TreeWatch | None = None) -> LabelTree:

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from pipeline.connection.cluster import ClusterWatch, Held, unheard
 from pipeline.connection.timeouts import Timeouts
-from pipeline.driven import POLL_SECONDS, Drive, driven
+from pipeline.driven import LONGEST_POLL, POLL_SECONDS, Drive, driven
 from tasks.calls import Receipt, add_outcomes, call, publish
 from tasks.files import disk_room
 from tasks.places import remove_folder
@@ -299,12 +299,15 @@ class DaskPool(PoolBase):
                 begin(list(expand(item, result)))
 
             begin(items)
+            pause = POLL_SECONDS
             while item_of or len(threads):
-                for future, outcome in stream.ready(block=not len(threads)):
+                came = stream.ready(block=not len(threads))
+                for future, outcome in came:
                     self.receipts.extend(outcome.receipts)
                     watched.drop(future)
                     finish(item_of.pop(future.key), outcome.result)
-                for item, result in threads.ended(POLL_SECONDS) if len(threads) else ():
+                pause = POLL_SECONDS if came else min(2 * pause, LONGEST_POLL)  # a look takes milliseconds
+                for item, result in threads.ended(pause) if len(threads) else ():
                     finish(item, result)
 
     def _ended(

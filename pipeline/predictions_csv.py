@@ -13,19 +13,24 @@ import csv
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
-import pyarrow as pa
 
 from pipeline.report.csvs import cell
 from tasks.classes import ClassTable
 from tasks.files import disk_room
+from tasks.later import later
 from tasks.models.errors import PredictionsDamaged
 from tasks.models.parquet import read_columns, read_table
 from tasks.models.predictions import AGAIN, FILE, LABEL_LOG, PROBABILITIES, width_of
 from tasks.places import at, whole_path
 from tasks.rows.base import Array
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = later("pyarrow")
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 

@@ -13,7 +13,6 @@ from typing import Any
 
 from pipeline.dataset import Dataset
 from pipeline.placing import made_beside
-from pipeline.stages.problems import class_counts
 from tasks.errors import UsageError
 from tasks.features.sift import SiftParams
 from tasks.io import longest_side_of
@@ -153,5 +152,7 @@ def image_blanks(dataset: Dataset) -> dict[str, Any]:
 
 def counts_of_classes(dataset: Dataset) -> list[int]:
     """Quarters of the classes that have training rows, at least 2; the last is all of them."""
+    from pipeline.stages.problems import class_counts
+
     n_classes = max(2, int((class_counts(dataset) > 0).sum()))
     return sorted({max(2, round(n_classes * part / 4)) for part in (1, 2, 3, 4)})

@@ -14,11 +14,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from pipeline.fields import plain_terminal
 from pipeline.kept_kernels import first_run_here
 from pipeline.last_resort import clean, say
 from pipeline.plan import PlannedStep
 from pipeline.report.numbers import seconds as seconds_text
-from pipeline.report.table import plain_terminal
 from pipeline.runner import View
 from pipeline.watching.pace import Going, Pace
 

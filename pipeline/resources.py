@@ -13,7 +13,6 @@ from pipeline.choice import model_of
 from pipeline.connection.worker_memory import DASK_PAUSE, PAUSE, WorkerRoom
 from pipeline.errors import TaskKilled
 from pipeline.plan import IDLE_WORKER_BYTES, LEAST_CACHE, MemoryPlan, Plan, PlannedStep
-from pipeline.stages.svm_setup import SvmSetup
 from pipeline.stages.svm_ways import smaller_svm, svm_of
 from tasks.errors import ResourceError
 from tasks.places import is_remote
@@ -107,6 +106,8 @@ def _memory_hint(plan: Plan, steps: Sequence[PlannedStep], need: int, memory: Me
 
     A model is too large as well when what its support vector machines settle first is.
     """
+    from pipeline.stages.svm_setup import SvmSetup
+
     setups = {step.name for step in steps if isinstance(step.stage, SvmSetup)}
     large = [step.stage for step in steps] + [step.stage for step in plan.steps if setups & {*step.stage.inputs}]
     models = list(dict.fromkeys(model_of(stage) for stage in large if model_of(stage)))

@@ -22,7 +22,6 @@ from pipeline.config import (
 )
 from pipeline.dataset import Dataset
 from pipeline.image_encodings import BowEncoding, FisherEncoding, LlcEncoding, SiftEncoding
-from tasks.features.image_blocks import IMAGES_AT_ONCE
 from tasks.hashing.wta import dtype_of
 from tasks.io import longest_side_of, nonzeros_of
 from tasks.rows.descriptors import SIFT_NUMBERS
@@ -60,6 +59,9 @@ def _own(dataset: Dataset) -> RowsFacts:
     width = dataset.n_features
     if dataset.body == "images":
         return RowsFacts("images", 0, max(nonzeros_of(dataset.rows_store), default=0), 0)
+    codebooks = dataset.codebooks
+    if codebooks is not None:
+        return RowsFacts("pq", width, dataset.block_rows * len(codebooks), width, codebooks.nbytes)
     if dataset.body != "csr":
         nbytes = np.dtype(dataset.dtype).itemsize * width * dataset.block_rows
         return RowsFacts(dataset.body, width, nbytes, width)
@@ -105,6 +107,8 @@ def _mapped(width: int, source: RowsFacts, block_rows: int) -> RowsFacts:
 
 def _described(encoding: SiftEncoding, dataset: Dataset) -> RowsFacts:
     """Descriptors of the images that are held at once."""
+    from tasks.features.image_blocks import IMAGES_AT_ONCE
+
     side = min(encoding.max_side, longest_side_of(dataset.rows_store)) if dataset.body == "images" else 0
     most = sum((1 + (side - patch) // encoding.step) ** 2 for patch in encoding.patches if patch <= side)
     return RowsFacts("descriptors", SIFT_NUMBERS, IMAGES_AT_ONCE * most * (SIFT_NUMBERS + 2 * FLOAT_BYTES), most)
@@ -149,4 +153,4 @@ def learnt_bytes(run: RunConfig, facts: Mapping[str, RowsFacts], rows: str) -> i
         encoding = made_by[rows]
         total += 0 if isinstance(encoding, CodesEncoding) else facts[rows].encoder_bytes
         rows = encoding.rows
-    return total
+    return total + facts[rows].encoder_bytes  # of a dataset that holds codes, its codebooks

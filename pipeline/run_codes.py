@@ -12,7 +12,7 @@ from pipeline.config_errors import ConfigError
 from pipeline.dataset import Dataset
 from pipeline.errors import OtherRun
 from pipeline.stage import ENCODER, ROWS_STORE, encode_step
-from pipeline.stages.train import encoder_of
+from pipeline.stages.train import encoder_of, own_encoders
 from tasks.errors import UsageError
 from tasks.io import Block, blocks_of
 from tasks.models.encoder import Encoder
@@ -69,7 +69,7 @@ class RunCodes:
 
     def encoders(self) -> list[Encoder]:
         """What turns raw rows into such codes, first to last."""
-        return [encoder_of(folder) for folder in self.chain]
+        return [*own_encoders(self.dataset), *(encoder_of(folder) for folder in self.chain)]
 
 
 def _no_codes(rows: str, known: list[str], found: FoundRun, asked: Path) -> UsageError:

@@ -149,6 +149,12 @@ class LabelTree(TreeLearner):
     )
     loss: float | None = Field(None, ge=0, lt=1, description="cap on the classification loss (epsilon); instead of it")
     alternations: int = Field(3, ge=1, description="weights and partition in turn (T)")
+    most_rows: int = Field(
+        1 << 20,
+        ge=1,
+        description="rows of PQ codes that one pass of a fit meets at most, evenly spread; fits to codes take few "
+        "passes by tables unless `step` is given, so `rounds`, `passes`, `partitions` and `batch` say nothing there",
+    )
     initialisation: Literal["kmeans", "random"] = Field("kmeans", description='"random" is the paper\'s')
     training_rows: Literal["of-class", "routed"] = Field(
         "of-class", description='a child learns from all rows of its classes, or ("routed", the paper) those sent to it'
@@ -191,6 +197,12 @@ class KMeansTree(TreeLearner):
         description="children that rank best for a training row and learn from it too; default: 3, or 2 of sparse rows",
     )
     trees: int = Field(1, ge=1, le=100, description="with other clusters each; their probabilities are averaged")
+    most_rows: int = Field(
+        1 << 20,
+        ge=1,
+        description="rows of PQ codes that one pass of a fit meets at most, evenly spread; fits to codes take few "
+        "passes by tables unless `step` is given, so `rounds`, `passes`, `partitions` and `batch` say nothing there",
+    )
 
 
 AnySvm = OneVsRest | OneVsOne | DagSvm | RelaxedHierarchy | SpectralTree | MarszalekTree

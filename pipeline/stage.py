@@ -135,6 +135,10 @@ def encode_step(name: str) -> str:
     return f"encode_{name}"
 
 
+def train_step(name: str) -> str:
+    return f"train_{name}"
+
+
 def retrieve_step(name: str) -> str:
     return f"retrieve_{name}"
 

@@ -6,28 +6,31 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from tasks.calls import Receipt
+from tasks.later import later
 from tasks.models.parquet import CHECKED
 from tasks.places import is_remote, whole_path
 
+pa, pq = later("pyarrow"), later("pyarrow.parquet")
+
 TASKS = "tasks.parquet"
-SCHEMA = pa.schema(
-    [
-        ("step", pa.string()),
-        ("fingerprint", pa.string()),
-        ("task", pa.string()),
-        ("item", pa.string()),
-        ("start", pa.float64()),
-        ("seconds", pa.float64()),
-        ("cpu_seconds", pa.float64()),
-        ("resident_before", pa.int64()),
-        ("peak", pa.int64()),
-        ("process", pa.int64()),
-    ]
-)
+COLUMNS = {
+    "step": "string",
+    "fingerprint": "string",
+    "task": "string",
+    "item": "string",
+    "start": "double",
+    "seconds": "double",
+    "cpu_seconds": "double",
+    "resident_before": "int64",
+    "peak": "int64",
+    "process": "int64",
+}
+
+
+def schema() -> Any:
+    """Of the table."""
+    return pa.schema([(name, pa.type_for_alias(kind)) for name, kind in COLUMNS.items()])
 
 
 def append_receipts(path: Path, step: str, fingerprint: str, receipts: Sequence[Receipt]) -> None:
@@ -37,11 +40,11 @@ def append_receipts(path: Path, step: str, fingerprint: str, receipts: Sequence[
             "step": step,
             "fingerprint": fingerprint,
             "task": receipt.name,
-            **{name: getattr(receipt, name) for name in SCHEMA.names[3:]},
+            **{name: getattr(receipt, name) for name in [*COLUMNS][3:]},
         }
         for receipt in receipts
     ]
-    tables = [*earlier(path), pa.Table.from_pylist(rows, SCHEMA)]
+    tables = [*earlier(path), pa.Table.from_pylist(rows, schema())]
     with whole_path(path) as spare:
         pq.write_table(pa.concat_tables(tables), spare, write_page_checksum=True)
 
@@ -57,6 +60,6 @@ def earlier(path: Path) -> list[Any]:
         return []
     try:
         source = pa.BufferReader(path.read_bytes()) if is_remote(path) else path
-        return [pq.read_table(source, schema=SCHEMA, **CHECKED)]
+        return [pq.read_table(source, schema=schema(), **CHECKED)]
     except (OSError, pa.ArrowInvalid, FileNotFoundError):
         return []

@@ -7,7 +7,7 @@ the answers it had, and asks on from there: to the same bits, whatever the solve
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,8 @@ from tasks.trace.risk import LocalRisk, RiskSums
 from tasks.trees.gather import gather
 
 LOG_BYTES = 1 << 29  # answers kept of one search at most
+MANY_CELLS = 1 << 28  # rows times classes, from which on a sum over all rows takes seconds
+FEW_A_CLASS, MANY_A_CLASS = 64, 512  # rows a class: of few rows; of so many that few tell nearly what all do
 SAMPLE_BYTES = 64 << 20  # of the sample that this process holds: wide rows are sampled more sparingly
 
 
@@ -98,15 +100,31 @@ class PoolRisk:
     said    behind the learner's name tells the dashboard how far the search is
     """
 
-    def __init__(self, pool: Pool, rows: TrainingRows, fit: str, folder: Path) -> None:
+    def __init__(self, pool: Pool, rows: TrainingRows, fit: str, folder: Path, log_bytes: int = LOG_BYTES) -> None:
         self.pool, self.blocks, self.name, self.said = pool, list(rows.blocks), rows.name, ""
         self.targets, self.fit, self.folder = SplitTargets(rows.dataset), fit, folder
         self.counts = rows.counts
         self._n_features, self._n_classes = rows.n_features, rows.counts.size
         self.spans = make_spans(self.blocks, rows.row_floats, self._n_classes)
         self.near = pool.here() if len(self.spans) == 1 else pool  # for sums over projections, of which there are many
-        self.log = AnswerLog(folder / "answers")
+        self.log = AnswerLog(folder / "answers", log_bytes)
+        self._rows = rows
         self._whole: LocalRisk | None = None
+
+    def few(self) -> PoolRisk | None:
+        """The same over the first blocks, some rows of a class: ingest has shuffled them. None where all are not many.
+
+        It has a folder of its own, and keeps no answers: they are soon given again.
+        """
+        wanted = FEW_A_CLASS * self.n_classes
+        if self.n_rows * self.n_classes < MANY_CELLS or self.n_rows < MANY_A_CLASS * self.n_classes:
+            return None
+        counts, number = np.zeros_like(self.counts), 0
+        while counts.sum() < wanted:
+            counts += np.bincount(self.targets.of(self.blocks[number])[1], minlength=counts.size)
+            number += 1
+        rows = replace(self._rows, blocks=self.blocks[:number], counts=counts)
+        return PoolRisk(self.pool, rows, self.fit, self.folder / "few", log_bytes=0)
 
     @property
     def n_rows(self) -> int:

@@ -116,6 +116,7 @@ class Walked:
 class TracePath:
     """A path to walk: penalties in order, a row for each lambda2, how each is solved, and who hears of it.
 
+    few       the risk over fewer rows, on which each pair is solved first; None: on all at once
     choose    what picks the pair; patience: pairs of a row that are no better, after which the row is over
     folder    for what is known of the pairs, the models of which lie in the store
     """
@@ -131,6 +132,7 @@ class TracePath:
     patience: int
     folder: Path
     event: Event
+    few: PoolRisk | None = None
 
     def walk(self) -> Walked:
         """Row by row; pairs that an interrupted attempt, or another path, has solved are not solved again."""
@@ -154,12 +156,15 @@ class TracePath:
         start = self.store.end((number, behind - 1)) if behind else None
         watch.begin((number, behind), len(state.records) + 1, penalties[behind])
         args = (self.risk, penalties, self.params, self.bias, self.solver, watch)
-        for place, penalty, solution in path(*args, skip=behind if start is not None else 0, start=start):
+        skip = behind if start is not None else 0
+        for place, penalty, solution in path(*args, skip=skip, start=start, few=self.few):
             if place < behind:
                 continue  # where it ended is damaged: the row is solved anew, to the same bits
             pair = self.store.put((number, place), penalty, solution, watch.end())
             self._keep(number, done, state, pair)
             self.risk.log.forget()
+            if self.few is not None:
+                self.few.forget_columns(())
             if self.over(done, penalties):
                 break
             watch.begin((number, place + 1), len(state.records) + 1, penalties[place + 1])
@@ -215,7 +220,8 @@ class _Watch:
         self._say(f"pair{self.pair:02d}_relgap{relative:.6f}_rank{int(record['rank'])}")
 
     def _say(self, text: str) -> None:
-        self.walked.risk.said = f"_{text}"
+        for risk in filter(None, (self.walked.risk, self.walked.few)):
+            risk.said = f"_{text}"
 
 
 def said_by(found: Validation) -> PairRecord:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import numba
 import numpy as np
 
 from tasks.features.statistics import parts_of
@@ -23,6 +22,7 @@ from tasks.fit.class_ranges import ClassRange, finished, leave
 from tasks.fit.scorer import Parameters
 from tasks.fit.targets import Targets
 from tasks.io import Block, blocks_of, read_rows
+from tasks.later import numba
 from tasks.places import at
 from tasks.rows.base import Array, Rows
 from tasks.rows.csr import Csr

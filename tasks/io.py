@@ -28,6 +28,8 @@ from tasks.cache import ROWS, SMALL
 from tasks.digest import digest_arrays
 from tasks.errors import LabelgroveError, ParamError, is_starved
 from tasks.files import disk_room, swap_in
+from tasks.held import HeldArray, HeldRows
+from tasks.plain_chunks import is_plain, read_plain
 from tasks.rows import Csr, Dense, Images, OneHot, PqCodes, Rows
 from tasks.rows.base import Array
 from tasks.rows.onehot import count_features
@@ -56,6 +58,8 @@ PARTS = {"csr": ("data", "indices", "indptr"), "images": ("data", "offsets")}  #
 def facts_of(store: str) -> StoreFacts:
     """Body and sizes of a rows store."""
     node = open_node(store)
+    if isinstance(node, HeldRows):
+        return node.facts
     if is_array(node):
         n_rows, n_features = node.shape
         return StoreFacts("dense", n_rows, n_features, node.chunks[0], str(node.dtype))
@@ -85,14 +89,19 @@ def n_codes_of(store: str) -> int:
 
 def nonzeros_of(store: str) -> list[int]:
     """Stored values of each block of a CSR store, bytes of one of images; read from metadata alone."""
+    held = open_node(store)
+    if isinstance(held, HeldRows):
+        return [held.nonzeros[block.index] for block in blocks_of(store)]
     return [int(open_node(f"{_part_path(block)}/data").shape[0]) for block in blocks_of(store)]
 
 
 def blocks_of(store: str) -> list[Block]:
     """All blocks of a rows store, in order."""
-    facts = facts_of(store)
-    if facts.body in PARTS:
-        offsets = open_node(store).attrs["offsets"]
+    facts, node = facts_of(store), open_node(store)
+    if isinstance(node, HeldRows):
+        offsets = node.offsets
+    elif facts.body in PARTS:
+        offsets = node.attrs["offsets"]
     else:
         offsets = [*range(0, facts.n_rows, facts.block_rows), facts.n_rows]
     return [Block(store, i, start, stop) for i, (start, stop) in enumerate(pairwise(offsets))]
@@ -268,7 +277,7 @@ def read_rows(block: Block) -> Rows:
 
 
 def take_rows(block: Block, index: Array) -> Array:
-    """Some rows of a block, (index.size, n_features) float32, which this process keeps apart from the block.
+    """Some rows of a block, (index.size, n_features) float32 or, as at rest, float16; kept apart from the block.
 
     A sample that is read again and again is far smaller than its blocks, and stays when they have to give way.
 
@@ -276,8 +285,12 @@ def take_rows(block: Block, index: Array) -> Array:
     """
     version, _ = _reader(block)
     key = (block, index.tobytes())
-    found: Array = ROWS.fetch(key, version, lambda: read_rows(block).take(index).to_array(), _nbytes)
+    found: Array = ROWS.fetch(key, version, lambda: _taken(read_rows(block).take(index)), _nbytes)
     return found
+
+
+def _taken(rows: Rows) -> Array:
+    return rows.values if isinstance(rows, Dense) else rows.to_array()
 
 
 def load_rows(block: Block) -> Rows:
@@ -288,6 +301,8 @@ def load_rows(block: Block) -> Rows:
 def _reader(block: Block) -> tuple[Hashable, Callable[[], Rows]]:
     """Version of a block as it stands in its store, and the call that loads it."""
     node = open_node(block.store)
+    if isinstance(node, HeldRows):
+        return node.version, partial(node.load, block.start, block.stop)
     if is_array(node):
         version = _chunk_version(block.store, node, block.start, block.stop)
         return version, partial(_load_dense, block, node)
@@ -322,6 +337,14 @@ def read_codebooks(store: str) -> Array:
     return SMALL.fetch(path, version, lambda: _read_chunk(path, books, 0, books.shape[0]), _nbytes)
 
 
+def load_codebooks(store: str) -> Array:
+    """As `read_codebooks`, read from the store even when this process has them: for checks of the store itself."""
+    path = f"{store}/codebooks"
+    books = open_node(path)
+    _chunk_version(path, books, 0, books.shape[0])
+    return _read_chunk(path, books, 0, books.shape[0])
+
+
 def _parts_version(block: Block, body: str) -> Hashable:
     """A block is swapped in whole, so its pointers stand for it; a lost or damaged sibling shows when it is loaded."""
     pointers = f"{_part_path(block)}/{PARTS[body][-1]}"
@@ -348,6 +371,8 @@ def _load_parts(block: Block, body: str) -> Rows:
 
 
 def _chunk_key(array: Any, start: int) -> str:
+    if isinstance(array, HeldArray):
+        return f"c/{start // array.chunks[0]}"
     coordinates = (start // array.chunks[0], *(0 for _ in array.shape[1:]))
     return str(array.metadata.encode_chunk_key(coordinates))
 
@@ -356,14 +381,18 @@ def _chunk_version(path: str, array: Any, start: int, stop: int, rows: tuple[int
     """Version of the chunk that holds rows start..stop of an array; MissingChunk when its file is not there."""
     key = _chunk_key(array, start)
     try:
+        if isinstance(array, HeldArray):
+            return array.version(start)
         return version_of(os.path.join(path, key))
-    except FileNotFoundError:
+    except (FileNotFoundError, KeyError):
         raise _missing(path, key, *(rows or (start, stop))) from None
 
 
 def _read_chunk(path: str, array: Any, start: int, stop: int, rows: tuple[int, int] | None = None) -> Array:
     """Rows start..stop of an array, all of them in one chunk; DamagedChunk when it cannot be decoded."""
     try:
+        if not isinstance(array, HeldArray) and is_plain(path, array):
+            return read_plain(path, _chunk_key(array, start), array, start, stop)
         with named_store(path):
             return np.asarray(array[start:stop])
     except (OSError, LabelgroveError):

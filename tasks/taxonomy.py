@@ -46,7 +46,7 @@ class Taxonomy:
         object.__setattr__(self, "leaf_of_class", np.ascontiguousarray(self.leaf_of_class, np.int32))
         object.__setattr__(self, "names", tuple(self.names))
         _check_parents(self.parent)
-        from tasks.taxonomy_walks import node_levels  # compiled: whoever holds no taxonomy does not load it
+        from tasks.taxonomy_walks import node_levels
 
         object.__setattr__(self, "level", node_levels(self.parent))
         _check_order(self.level)

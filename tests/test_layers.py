@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from pipeline import commands
+from pipeline.ingest import ingest
 
 ROOT = Path(__file__).resolve().parents[1]
 TASKS = sorted((ROOT / "tasks").rglob("*.py"))
@@ -35,10 +36,12 @@ def short(path: Path) -> str:
 
 @cache
 def imported(path: Path) -> set[str]:
-    """Top-level names of all imports of a module, also of those inside functions."""
+    """Top-level names of all imports of a module, also of those inside functions, and of those that come later."""
     nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+    calls = [node for node in nodes if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "later"]
+    names |= {str(ast.literal_eval(call.args[0])) for call in calls}
     return {name.split(".")[0] for name in names}
 
 
@@ -85,8 +88,9 @@ def test_the_check_sees_imports_of_every_form(tmp_path: Path) -> None:
     source = tmp_path / "module.py"
     source.write_text(
         "import dask.array as da\ndef late():\n    from distributed.client import Client\n    import zarr, os\n"
+        "pa, sparse = later('pyarrow'), later('scipy.sparse')\n"
     )
-    assert imported(source) == {"dask", "distributed", "zarr", "os"}
+    assert imported(source) == {"dask", "distributed", "zarr", "os", "pyarrow", "scipy"}
 
 
 def test_a_worker_that_loads_every_task_module_loads_no_pipeline(tmp_path: Path) -> None:
@@ -129,12 +133,28 @@ for words in (["status"], ["status", "--json"], ["logs"], ["cancel"]):
     assert own == {"cancelling", "following", "looking", "no_run"}
 
 
-def test_who_plans_or_reads_a_model_loads_nothing_that_draws_or_connects(tmp_path: Path) -> None:
-    """They need kernels, rows and stages; figures, templates, scikit-learn and Dask are of others."""
+def test_no_command_loads_what_computes_before_it_computes(tmp_path: Path) -> None:
+    """Nor what draws and connects."""
     names = ("running", "submitting", "data", "inspecting", "predicting", "evaluating", "exporting", "retrieving")
     modules = loaded_after("\n".join(f"import pipeline.commands.{name}" for name in names), tmp_path, whole=True)
-    assert {"numba", "zarr", "pipeline.systems"} <= modules
-    assert not modules & (CLUSTER | DRAWING | {"h5py", "sklearn", "onnx", "scipy.optimize", "scipy.stats"})
+    assert {"pipeline.systems", "pipeline.stage", "tasks.io"} <= modules
+    assert not modules & (CLUSTER | DRAWING | {"h5py", "sklearn", "onnx", "numba", "scipy", "zarr"})
+
+
+def test_who_plans_or_checks_compiles_nothing(tmp_path: Path) -> None:
+    """The commands themselves, on a config of two kinds: the stages of these are loaded, and of no others."""
+    commands.init(tmp_path / "toy")
+    rows, data = tmp_path / "toy" / "rows.npy", tmp_path / "toy" / "tiny.zarr"
+    ingest(rows, data, labels=rows.with_name("labels.txt"), taxonomy=rows.with_name("taxonomy.tsv"))
+    code = """
+from pipeline.cli import main
+for words in (["plan", "config.toml"], ["check", "config.toml"]):
+    assert main(words) in (0, None), words
+"""
+    modules = loaded_after(code, tmp_path / "toy", whole=True)
+    assert {"zarr", "pipeline.stages.grow", "pipeline.stages.encode"} <= modules  # zarr: for the arrays of a taxonomy
+    assert not modules & (CLUSTER | DRAWING | {"h5py", "sklearn", "onnx", "numba", "scipy", "pyarrow"})
+    assert not modules & {f"pipeline.stages.{name}" for name in ("bengio", "hierarchy", "pca", "trace", "words")}
 
 
 def test_every_command_is_found() -> None:

@@ -54,7 +54,7 @@ def elsewhere(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def expected_files() -> set[str]:
     """Every file of both packages that is not a compiled module."""
     paths = [path for package in ("tasks", "pipeline") for path in (ROOT / package).rglob("*") if path.is_file()]
-    return {path.relative_to(ROOT).as_posix() for path in paths if path.suffix not in (".pyc", ".nbi", ".nbc")}
+    return {path.relative_to(ROOT).as_posix() for path in paths if path.suffix not in (".pyc", ".nbi", ".nbc", ".lock")}
 
 
 def test_wheel_has_every_module_and_data_file(wheel: Path) -> None:

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from pipeline.commands.inspecting import inspect
     from pipeline.commands.looking import doctor, report, status
     from pipeline.commands.predicting import predict
+    from pipeline.commands.profiles import nursery, profile_of
     from pipeline.commands.reproducing import reproduce
     from pipeline.commands.retrieving import retrieve
-    from pipeline.commands.running import check, choice_of, clean, config_of, plan, profile_of, run
+    from pipeline.commands.running import check, choice_of, clean, config_of, plan, run
     from pipeline.commands.starting import demo, init
     from pipeline.commands.submitting import submit
 
@@ -39,6 +40,7 @@ __all__ = [
     "init",
     "inspect",
     "logs",
+    "nursery",
     "plan",
     "predict",
     "profile_of",
@@ -61,9 +63,10 @@ _FUNCTIONS = {
     "inspecting": ("inspect",),
     "looking": ("doctor", "report", "status"),
     "predicting": ("predict",),
+    "profiles": ("nursery", "profile_of"),
     "reproducing": ("reproduce",),
     "retrieving": ("retrieve",),
-    "running": ("check", "choice_of", "clean", "config_of", "plan", "profile_of", "run"),
+    "running": ("check", "choice_of", "clean", "config_of", "plan", "run"),
     "starting": ("demo", "init"),
     "submitting": ("submit",),
 }

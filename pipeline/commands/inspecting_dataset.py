@@ -33,6 +33,7 @@ def dataset_text(found: dict[str, Any]) -> str:
         *([("features", f"{found['n_features']:,}")] if found["n_features"] else []),
         ("classes", f"{found['n_classes']:,}"),
         ("body", f"{found['body']} {found['dtype']}"),
+        *([("encoding", _encoding_text(found["encoding"]))] if found["encoding"] else []),
         ("blocks", f"{found['blocks']:,} of {found['block_rows']:,} rows"),
         ("on disk", f"{human_bytes(found['disk_bytes'])}, {human_bytes(found['rows_disk_bytes'])} of them rows"),
         *_value_lines(found),
@@ -46,6 +47,11 @@ def dataset_text(found: dict[str, Any]) -> str:
     notes = "".join(f"{fit(line)}\n" for line in told)
     tables = [table for table in (_spread_table(found), _class_table(found["classes"]), notes) if table]
     return clean(text + "".join(f"\n{table}" for table in tables))
+
+
+def _encoding_text(told: dict[str, Any]) -> str:
+    settings = ", ".join(f"{key} {told[key]}" for key in ("subquantizers", "bits", "sample", "iterations", "seed"))
+    return f"{told['kind']}, {settings}; squared error {told['relative_error']:.4g} of the squared norm"
 
 
 def _value_lines(found: dict[str, Any]) -> list[tuple[str, str]]:

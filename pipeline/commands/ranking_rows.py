@@ -194,7 +194,7 @@ OTHER_ROWS = (
 
 
 def _rank_dataset(asked: Asked, saved: SavedModel, scratch: Path, top: int) -> Predicted:
-    from pipeline.commands.running import profile_of
+    from pipeline.commands.profiles import profile_of
     from pipeline.runner import View, open_pool
 
     data, split = asked.data, asked.split

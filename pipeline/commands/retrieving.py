@@ -14,7 +14,7 @@ from pipeline.accuracy import ALL_ROWS, NONE, known_classes
 from pipeline.byte_sizes import human_bytes
 from pipeline.commands.looking import find_run
 from pipeline.commands.new_rows import OPTIONS, open_rows, options_of
-from pipeline.commands.running import profile_of
+from pipeline.commands.profiles import profile_of
 from pipeline.connection.profile import is_far
 from pipeline.dataset import COLUMNS, SPLITS
 from pipeline.ingest.place import scratch_beside

@@ -12,7 +12,7 @@ from pipeline.byte_sizes import human_bytes
 from pipeline.choice import EVERYTHING, Choice, without
 from pipeline.config import LoadedConfig, RunConfig, dataset_of_text, load_config
 from pipeline.config_errors import ConfigError
-from pipeline.connection.profile import Profile, load_profile
+from pipeline.connection.profile import Profile
 from pipeline.dataset import Dataset
 from pipeline.fields import fit
 from pipeline.histograms import readers_of, refuse_negative
@@ -20,11 +20,9 @@ from pipeline.last_resort import put, put_line, say, say_line
 from pipeline.lock import locked
 from pipeline.notes import learner_notes, needed_note, note_line
 from pipeline.plan import IDLE_WORKER_BYTES, MemoryPlan, Plan, facts_of, make_plan, memory_plan
-from pipeline.preset import PRESETS, write_preset
 from pipeline.progress import view_for_terminal
 from pipeline.published import stale_models
 from pipeline.report.numbers import seconds
-from pipeline.report.table import print_table
 from pipeline.resources import free_bytes, refusals, worker_bytes
 from pipeline.runner import RunResult, run_config
 from pipeline.stage import Facts
@@ -69,26 +67,18 @@ def check_dataset_is_there(path: Path) -> None:
 
 def config_of(config: Path, data: Path | None) -> Path:
     """The config itself or, for the name of a preset and a dataset, the preset's, written here. Raises UsageError."""
+    if data is None and config.exists():
+        return config
+    from pipeline.preset import PRESETS, write_preset
+
     if data is None:
-        if str(config) in PRESETS and not config.exists():
+        if str(config) in PRESETS:
             raise UsageError("this is a preset: which dataset?", str(config), f"labelgrove run {config} --data DATASET")
         return config
     check_dataset_is_there(data)
     path = write_preset(str(config), data, Path())
     say_line(f"{path}: {PRESETS[str(config)]}")
     return path
-
-
-def profile_of(
-    file: str | None,
-    scheduler: str | None,
-    threads: int | None = None,
-    memory: str | None = None,
-    insecure: bool = False,
-) -> Profile:
-    """The profile of a file with the command line's options over it."""
-    given = {"scheduler": scheduler, "threads": threads, "memory_per_worker": memory, "insecure": insecure or None}
-    return load_profile(file, **given)
 
 
 def choice_of(only: Sequence[str] | None, skip: Sequence[str] | None) -> Choice:
@@ -121,6 +111,7 @@ def run_loaded(
 ) -> RunResult:
     """The same of a config that is read already; `began` is called when everything is checked and work begins."""
     from pipeline.commands.looking import summary_of_folder
+    from pipeline.report.table import print_table
 
     stop = stop or Stop()
     with view_for_terminal() as view:

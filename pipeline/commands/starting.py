@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.commands.data import ingest
-from pipeline.commands.running import profile_of, run
+from pipeline.commands.profiles import profile_of
+from pipeline.commands.running import run
 from pipeline.dataset import Dataset
 from pipeline.demo import DemoData, make_demo_data
 from pipeline.ingest.npy_file import write_array

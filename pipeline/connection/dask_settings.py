@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from pipeline.connection.profile import HEAP_KEPT_BYTES
+from pipeline.connection.nursery import WORKER_ENVIRON
 from pipeline.connection.timeouts import Timeouts
 from pipeline.connection.worker_memory import PAUSE
 
 DASK_CONFIG = {
     "distributed.scheduler.allowed-failures": 20,  # a killed worker is no verdict on the tasks it held
-    "distributed.nanny.pre-spawn-environ": {
-        # Dask's own 64 KiB makes the kernel hand out and take back every temporary array of a batch, page by page.
-        "MALLOC_TRIM_THRESHOLD_": HEAP_KEPT_BYTES,
-        "MALLOC_ARENA_MAX": 1,  # each arena would keep as much
-        "MALLOC_MMAP_THRESHOLD_": 32 << 20,
-        "OMP_NUM_THREADS": 1,
-        "MKL_NUM_THREADS": 1,
-        "OPENBLAS_NUM_THREADS": 1,
-        "NUMBA_NUM_THREADS": 1,
-    },
+    "distributed.nanny.pre-spawn-environ": WORKER_ENVIRON,
     "distributed.scheduler.preload": ["pipeline.dashboard"],  # a page of our own
     "distributed.scheduler.dashboard.tasks.task-stream-length": 10_000,  # records, about 1 kB each
     "distributed.worker.preload": ["tasks.deaf"],  # of a terminal's Ctrl-C: the driver hears it and stops the workers
@@ -27,6 +18,11 @@ DASK_CONFIG = {
     "distributed.worker.memory.spill": False,
     "distributed.worker.memory.pause": PAUSE,
     "distributed.admin.large-graph-warning-threshold": "10MB",
+    # Our tasks take seconds. As often as Dask looks by itself, the looking takes a tenth of every worker's processor.
+    "distributed.worker.profile.interval": "100ms",
+    "distributed.admin.tick.interval": "200ms",
+    "distributed.admin.system-monitor.interval": "1s",
+    "distributed.worker.memory.monitor-interval": "200ms",
 }
 
 

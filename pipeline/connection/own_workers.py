@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import multiprocessing
+import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from typing import Any
 
 from pipeline.connection.addresses import DASHBOARD
 from pipeline.connection.dask_settings import DASK_CONFIG, dask_timeouts
+from pipeline.connection.nursery import is_begun
 from pipeline.connection.profile import Profile, ProfileError, shown
 from pipeline.connection.reaching import causes
 from pipeline.connection.timeouts import Timeouts
@@ -22,6 +24,7 @@ from tasks.errors import is_starved
 from tasks.files import NO_ROOM, disk_room
 
 START_TRIES = 6
+LATER = "labelgrove.dashboard-later"  # of pipeline.dashboard
 MORE_ROOM = "fewer workers (--scheduler local:1) or more memory"
 # Of Dask's settings as they are when workers of our own start: those that `connected` makes, and how a dashboard is
 # reached. What else a user has set is meant for another cluster, and may break ours.
@@ -57,12 +60,18 @@ def plain_dask() -> Iterator[None]:
     """Dask's own defaults and what is KEPT, here and in what is started here: our workers speak plain TCP on 127.0.0.1,
     whatever the environment or a file in ~/.config/dask says of TLS, preloads and the like for other clusters."""
     import dask
-    import distributed  # noqa: F401  its defaults come with it
+    import distributed  # its defaults come with it
 
     defaults = dask.config.merge(*dask.config.defaults)["distributed"]
-    kept = {name: dask.config.get(name) for name in KEPT}
-    with dask.config.set({"distributed": defaults, **kept}):
-        yield
+    kept = {name: dask.config.get(name) for name in KEPT} | {LATER: True}
+    if is_begun():
+        kept["distributed.worker.multiprocessing-method"] = "forkserver"
+        distributed.utils._forkserver_preload_set = True  # Dask would load all that it knows, here
+    try:
+        with dask.config.set({"distributed": defaults, **kept}):
+            yield
+    finally:  # another scheduler of this process has it imported anew, and shows its page from the beginning
+        sys.modules.pop("pipeline.dashboard", None)
 
 
 def _scratch() -> Path:
@@ -105,6 +114,7 @@ def _local(profile: Profile) -> Any:
                     memory_limit=profile.memory_bytes(),
                     host="127.0.0.1",
                     dashboard_address=free_dashboard(profile.dashboard),
+                    scheduler_kwargs={"dashboard": False},  # made when it is looked at
                     silence_logs=logging.CRITICAL,
                     death_timeout=profile.timeouts.starting,
                 )

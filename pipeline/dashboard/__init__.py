@@ -13,7 +13,10 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from dask import config
+
 TAB = "labelgrove"
+LATER = "labelgrove.dashboard-later"  # of Dask's settings: this scheduler was made without a dashboard
 log = logging.getLogger(__name__)
 
 
@@ -25,6 +28,12 @@ def attempt(what: str, work: Callable[[], None]) -> bool:
         log.warning("labelgrove: no %s: %s: %s", what, type(error).__name__, error)
         return False
     return True
+
+
+def add_pages() -> None:
+    """Ours, on the dashboard."""
+    if attempt("page on the dashboard", add_page):
+        attempt("tab on the dashboard", add_tab)
 
 
 def add_page() -> None:
@@ -72,8 +81,12 @@ def dask_setup(scheduler: Any) -> None:
 
     attempt("messages of runs", lambda: scheduler.add_plugin(BoardPlugin(scheduler), idempotent=True, name=NAME))
     attempt("state and metrics", lambda: serve(scheduler))
+    if config.get(LATER, False):
+        from pipeline.dashboard.later import make_when_asked
+
+        attempt("dashboard", lambda: make_when_asked(scheduler, add_pages))
 
 
-if attempt("page on the dashboard", add_page):
-    attempt("tab on the dashboard", add_tab)
+if not config.get(LATER, False):
+    add_pages()
 attempt("metrics among Dask's", add_metrics)

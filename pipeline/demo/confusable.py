@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
+
+from tasks.later import numba
 
 THRESHOLD = 0.02  # sum of |a - b| over sum of max(a, b): the share of the ink of both that is not common
 

@@ -7,8 +7,9 @@ orientation (Felzenszwalb et al. 2010, section 6.2). Rows end with unit length.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
+
+from tasks.later import numba
 
 CELL = 4  # pixels, both ways
 ORIENTATIONS = 9  # over half a turn: light on dark and dark on light are the same edge

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
+
+from tasks.later import numba
 
 SIDE = 32  # pixels of a distorted picture, both ways
 ZOOM = 1.75  # canvas pixels per pixel of a distorted picture: 56 of the 64 are looked at

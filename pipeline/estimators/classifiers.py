@@ -42,6 +42,7 @@ class LabelTreeClassifier(Classifier):
         passes: int = 1,
         partitions: int = 4,
         least_rows: int = 20_000,
+        most_rows: int = 1 << 20,
         batch: int = 16,
         step: Any = "auto",
         regularization: Any = "auto",
@@ -66,6 +67,7 @@ class LabelTreeClassifier(Classifier):
         self.passes = passes
         self.partitions = partitions
         self.least_rows = least_rows
+        self.most_rows = most_rows
         self.batch = batch
         self.step = step
         self.regularization = regularization
@@ -99,6 +101,7 @@ class KMeansTreeClassifier(Classifier):
         passes: int = 1,
         partitions: int = 4,
         least_rows: int = 20_000,
+        most_rows: int = 1 << 20,
         batch: int = 16,
         step: Any = "auto",
         regularization: Any = "auto",
@@ -119,6 +122,7 @@ class KMeansTreeClassifier(Classifier):
         self.passes = passes
         self.partitions = partitions
         self.least_rows = least_rows
+        self.most_rows = most_rows
         self.batch = batch
         self.step = step
         self.regularization = regularization

@@ -27,6 +27,7 @@ from pipeline.stages.predict import beam_of
 from pipeline.training_only import Trained, pool_of, train_only
 from tasks.cache import ROWS
 from tasks.errors import LabelgroveError
+from tasks.held import holding
 from tasks.models.folder import SavedModel, load_model
 
 MEMORY_FILES = Path("/dev/shm")  # on Linux: files that no disk has to hold
@@ -89,11 +90,13 @@ def fitted(asked: Fit, rows: Any) -> Iterator[tuple[Trained, Dataset]]:
     # One BLAS thread, as workers have: products differ in their last bits with the number of threads.
     with _named_errors(asked), temporary(asked, rows) as place, threadpool_limits(1):
         profile = load_profile(None, scheduler=asked.scheduler)
+        near = asked.scheduler == "serial" and not is_far(rows)  # this process has the rows and does the work
         try:
             source = spooled(rows, place) if is_far(rows) else rows
-            dataset = _dataset(asked, source, place / DATASET)
-            with pool_of(profile, place, dataset) as pool:
-                yield train_only(asked.config, dataset, pool, place), dataset
+            with _place(place / DATASET, near) as there:
+                dataset = _dataset(asked, source, there)
+                with pool_of(profile, place, dataset) as pool:
+                    yield train_only(asked.config, dataset, pool, place), dataset
         finally:
             ROWS.clear()
 
@@ -105,6 +108,17 @@ def _named_errors(asked: Fit) -> Iterator[None]:
             yield
         except LabelgroveError as error:
             raise_in_python(error, asked.section)
+
+
+@contextmanager
+def _place(place: Path, near: bool) -> Iterator[Path]:
+    """Where the dataset is: in files, or held by this process, where these rows stay as they are."""
+    if not near:
+        yield place
+        return
+    place.mkdir()  # for what else belongs to it
+    with holding(str(place)):
+        yield place
 
 
 def _dataset(asked: Fit, source: Any, place: Path) -> Dataset:

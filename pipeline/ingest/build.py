@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import psutil
 
 from pipeline.dataset import SPLITS, TEST, TRAIN, VALIDATION, Dataset, Note, Progress, count_splits
+from pipeline.ingest.class_notes import class_notes, named, shape_of
 from pipeline.ingest.class_table import Classes, ClassesLike, class_of_rows, classes_of, notes_of_integers, read_classes
-from pipeline.ingest.errors import OneClassData, check_columns
+from pipeline.ingest.coded_source import CodedSource
+from pipeline.ingest.errors import check_columns
 from pipeline.ingest.feature_order import put_in_order
 from pipeline.ingest.files import PathLike
 from pipeline.ingest.kept import Kept
 from pipeline.ingest.labels import LabelsLike
-from pipeline.ingest.layout import choose_block_rows, order_rows
+from pipeline.ingest.layout import order_rows
 from pipeline.ingest.options import options_of
 from pipeline.ingest.parts import Given, Parts, Reading, SourceLike, given_parts, open_sources, optional_part
 from pipeline.ingest.place import made_whole
@@ -26,24 +29,25 @@ from pipeline.ingest.request import request_of
 from pipeline.ingest.scan import Scan, notes_of, refuse_damaged, refuse_non_finite, refuse_vanishing, scan_once
 from pipeline.ingest.source import Source
 from pipeline.ingest.splits import SplitLike, check_fraction, draw_split, read_split, shares_of
+from pipeline.ingest.stored import FLOATS, block_rows_of, learn_codebooks, stored_dtype
 from pipeline.ingest.taxonomy_file import read_taxonomy
 from pipeline.ingest.taxonomy_parents import REFUSE as REFUSE_SEVERAL
 from pipeline.ingest.taxonomy_parents import check_rule
 from pipeline.ingest.taxonomy_tree import classes_from_leaves, taxonomy_and_notes
 from pipeline.ingest.upload import forget_staged, put_dataset, refuse_existing, staged_at
 from pipeline.ingest.writer import Content, write_dataset
-from pipeline.outputs import NAME_CELLS, cut_to
 from tasks.errors import ParamError
-from tasks.io import MAX_CHUNK_BYTES
+from tasks.held import is_held
 from tasks.models.feature_names import FeatureNames
 from tasks.places import at, is_remote
 from tasks.rows import Images
 from tasks.rows.base import Array
 from tasks.taxonomy import Taxonomy
 
+if TYPE_CHECKING:
+    from pipeline.ingest.coder import Coder
+
 TEST_SHARE = 0.2  # of the rows, when no test rows are given
-SHOWN_CLASSES = 20
-NAMED_CLASSES = 3
 REFUSE, DROP_ROW = "refuse", "drop-row"
 
 
@@ -70,6 +74,7 @@ class Asked:
     dtype: str | None
     block_rows: int | None
     options: dict[str, Any]  # what was asked for, as plain values
+    coder: Coder | None = None  # of rows that are encoded on the way in
 
 
 def ingest(
@@ -100,6 +105,11 @@ def ingest(
     on_corrupt: str = DROP_ROW,
     dtype: str | None = None,
     max_bytes: int | None = None,
+    encode: str | None = None,
+    subquantizers: int | None = None,
+    bits: int | None = None,
+    sample: int | None = None,
+    iterations: int | None = None,
     force: bool = False,
     progress: Progress | None = None,
     copying: Progress | None = None,
@@ -111,7 +121,8 @@ def ingest(
     are the same, by the same options.
 
     source, test_source, validation_source  a file of a format that `pipeline.ingest.files.FORMATS` lists, a list,
-                  pattern or folder of such shards, a URL, an array or a scipy sparse matrix
+                  pattern or folder of such shards, a URL, an array or a scipy sparse matrix; `MadeRows`; an iterator of
+                  arrays (n, n_features), or of such and their labels (n,)
     labels ...    see `pipeline.ingest.labels.read_labels`; else those that stand in the files of the rows
     classes       class table; else the leaves of the taxonomy, or what the labels imply
     several_parents   of a node of the taxonomy: "refuse", or which one it keeps: that named "first", or that on the
@@ -126,11 +137,16 @@ def ingest(
     on_corrupt    the same of images that cannot be decoded
     dtype         "float32" or "float16"; by default float16 stays and everything else becomes float32
     max_bytes     what may be held in memory of one part of a file (.npz, chunk, row group); by default half of all
+    encode        "pq": only codes of a product quantiser are kept, never the numbers; what learners take is what the
+                  codes stand for
+    subquantizers, bits, sample, iterations   of its codebooks: see `tasks.quantize.pq.PqParams`; the sample is drawn
+                  from the training rows, or where rows come from first to last from the first ones
     progress      called with (rows done, rows in all)
     copying       the same while files that give rows only in order are copied; 0 in all: unknown
     say           called with a line when an interrupted call is continued
 
-    A dataset at a URL is made among temporary files and put when it is whole.
+    A dataset at a URL is made among temporary files and put when it is whole. At a folder that is held (`tasks.held`),
+    of an array or a sparse matrix, nothing is written but scratch files: the rows are read where they are.
 
     Raises the errors of `pipeline.ingest.errors`, ParamError, DiskFull; then nothing is left behind.
     """
@@ -141,15 +157,19 @@ def ingest(
     held = optional_part("test", TEST, test_source, test_labels)
     given = given_parts(Given(TRAIN, source, labels), apart, held)
     drawing = _drawing(split, 0.0 if apart else validation, 0.0 if held else test, seed)
-    asked = Asked(classes, taxonomy, several_parents, drawing, (on_nonfinite, on_corrupt), dtype, block_rows, options)
+    words = {"subquantizers": subquantizers, "bits": bits, "sample": sample, "iterations": iterations}
     limit, located = max_bytes or _half_of_memory(), (rows_at, labels_at, raw_shape, raw_dtype)
+    coder = _coder(encode, words, dtype, seed, on_nonfinite == REFUSE, limit)
+    rules = (on_nonfinite, on_corrupt)
+    asked = Asked(classes, taxonomy, several_parents, drawing, rules, dtype, block_rows, options, coder)
     url, place = "", at(dataset)
     if is_remote(place):
         url = str(place)
         refuse_existing(url, force)
         place, force = staged_at(url), True
-    with made_whole(place, force, request) as folder, remote(_spool(folder), say) as fetch:
-        reading = Reading(_spool(folder), limit, fmt, index_base, n_features, *located, tick=copying)
+    making = nullcontext(place) if is_held(str(place)) else made_whole(place, force, request)
+    with making as folder, remote(_spool(folder), say) as fetch:
+        reading = Reading(_spool(folder), limit, fmt, index_base, n_features, *located, tick=copying, coder=coder)
         _fill(folder, fetch, given, asked, reading, progress, say)
         if url:
             put_dataset(folder, url, say)
@@ -171,7 +191,8 @@ def _fill(
     given = [Given(item.part, fetch.local(item.source), fetch.local(item.labels, True)) for item in given]
     drawing = replace(asked.drawing, split=fetch.local(asked.drawing.split))
     classes, taxonomy = fetch.local(asked.classes), fetch.local(asked.taxonomy)
-    asked, kept = replace(asked, classes=classes, taxonomy=taxonomy, drawing=drawing), Kept(folder)
+    asked = replace(asked, classes=classes, taxonomy=taxonomy, drawing=drawing)
+    kept = Kept(folder, notes=not is_held(str(folder)))
     if kept.found and say:
         say(f"continuing after {kept.n_blocks():,} blocks")
     parts = Parts(given, reading)
@@ -191,17 +212,20 @@ def _decided(parts: Parts, roles: Sequence[int], asked: Asked, kept: Kept, meter
     """All that the dataset will hold, and what a look at every row has found."""
     table, tree, choices = _class_table(parts, asked.classes, asked.taxonomy, asked.several_parents)
     y = np.concatenate([class_of_rows(part, table) for part in parts.labels])
-    stored = _stored_dtype(parts, asked.dtype)
-    usable, scans = _scan(parts, stored, asked.rules, kept, meter)
+    stored = stored_dtype(parts, asked.dtype, asked.coder)
+    usable, scans = _scan(parts, stored if asked.coder is None else FLOATS, asked.rules, kept, meter)
     divided, notes = _divide(parts, roles, y, usable, asked.drawing)
-    said = [_named(table), *notes_of_integers(parts.labels, table), _shape_of(tree, asked.taxonomy), *choices]
-    notes = [*parts.notes, *said, *table.notes, *notes, *notes_of(scans), *_class_notes(y, divided, usable, table)]
-    seed = asked.drawing.seed
+    said = [named(table), *notes_of_integers(parts.labels, table), shape_of(tree, asked.taxonomy), *choices]
+    notes = [*parts.notes, *said, *table.notes, *notes, *notes_of(scans), *class_notes(y, divided, usable, table)]
+    seed, coder = asked.drawing.seed, asked.coder
+    order = order_rows(divided, usable, seed)
+    if coder is not None and coder.learnt is None:
+        learn_codebooks(coder, parts, order[: int(np.count_nonzero(usable & (divided == TRAIN)))], kept)
     content = Content(
-        order_rows(divided, usable, seed), y, divided, table.table, tree,
-        _block_rows(parts, int(usable.sum()), stored, asked.block_rows), stored, notes,
+        order, y, divided, table.table, tree,
+        block_rows_of(parts, len(order), stored, asked.block_rows, coder), stored, notes,
         {"sources": [one.name for one in parts.sources], "seed": seed, "options": asked.options},
-        max(found.longest_side for found in scans),
+        max(found.longest_side for found in scans), coder,
     )  # fmt: skip
     return content, scans
 
@@ -259,6 +283,14 @@ class _Meter:
         self(0)
 
 
+def _coder(encode: str | None, words: dict[str, int | None], *how: Any) -> Coder | None:
+    if encode is None and all(value is None for value in words.values()):
+        return None  # and kernels are not loaded
+    from pipeline.ingest.coder import coder_of
+
+    return coder_of(encode, words, *how)
+
+
 # ---- what was asked for ------------------------------------------------------------------------------------------
 
 
@@ -297,29 +329,6 @@ def _check_several(several_parents: str, taxonomy: object) -> None:
         raise ParamError("several_parents", several_parents, "a taxonomy beside it", "without one there are no parents")
 
 
-def _stored_dtype(parts: Parts, dtype: str | None) -> str:
-    if parts.body == Images.body:
-        if dtype is not None:
-            raise ParamError("dtype", dtype, "none", "images are stored as their files are")
-        return "uint8"
-    if parts.body == "csr":
-        if dtype == "float16":
-            raise ParamError("dtype", dtype, "float32", "sparse values are stored as float32")
-        return "float32"
-    halves = all(source.dtype.newbyteorder("=") == np.float16 for source in parts.sources)
-    return dtype or ("float16" if halves else "float32")
-
-
-def _block_rows(parts: Parts, n_rows: int, dtype: str, asked: int | None) -> int:
-    row_bytes = max(1, parts.row_bytes() // (2 if dtype == "float16" else 1))
-    if asked is None:
-        return choose_block_rows(n_rows, row_bytes)
-    most = MAX_CHUNK_BYTES // row_bytes
-    if asked > max(1, most):
-        raise ParamError("block_rows", asked, f"at most {most:,}", f"a block of {row_bytes:,} bytes a row is one chunk")
-    return asked
-
-
 # ---- classes -----------------------------------------------------------------------------------------------------
 
 
@@ -332,62 +341,6 @@ def _class_table(
     return (table, None, []) if nodes is None else (table, *taxonomy_and_notes(nodes, table, several_parents))
 
 
-def _named(classes: Classes) -> Note:
-    """Where the classes come from, and what a few of them are called."""
-    n = len(classes)
-    first = ", ".join(_shown(classes, c) for c in range(min(n, NAMED_CLASSES)))
-    more = ", ..." if n > NAMED_CLASSES else ""
-    return Note("Classes", f"{n:,} classes of {classes.source}: {first}{more}")
-
-
-def _shown(classes: Classes, c: int) -> str:
-    """A class within a sentence: names may be of any length."""
-    return cut_to(classes.table.label(c), NAME_CELLS)
-
-
-def _shape_of(tree: Taxonomy | None, given: PathLike | dict[str, Any] | None) -> Note:
-    """What was read of the taxonomy, or that there is none and what that means."""
-    if tree is None:
-        return Note("NoTaxonomy", "no taxonomy was given (--taxonomy): hierarchical error is not reported")
-    depths = tree.level[tree.leaf_of_class]
-    shallow, deep = int(depths.min()), int(depths.max())
-    depth = f"depth {deep}" if shallow == deep else f"depths {shallow} to {deep}"
-    name = "taxonomy" if isinstance(given, dict) or given is None else Path(given).name
-    n_nodes, n_leaves = tree.parent.size, tree.leaf_of_class.size
-    text = f"{name}: {deep + 1} levels with the root, {n_nodes:,} nodes, {n_leaves:,} of them leaves at {depth}"
-    return Note("Taxonomy", text)
-
-
-def _class_notes(y: Array, split: Array, kept: Array, classes: Classes) -> list[Note]:
-    """A warning for classes without training rows; OneClassData when fewer than two have some."""
-    counts = np.bincount(y[kept & (split == TRAIN)], minlength=len(classes))
-    filled = np.flatnonzero(counts)
-    if filled.size < 2:
-        found = f"only of class {classes.table.label(int(filled[0]))}" if filled.size else "none"
-        what = f"training rows: {found}; at least two classes are needed"
-        raise OneClassData(what, classes.source, "check the labels, the split and what was left out")
-    alone = _alone(y[kept], classes)
-    empty = np.flatnonzero(counts == 0)
-    if not empty.size:
-        return alone
-    shown = ", ".join(_shown(classes, int(c)) for c in empty[:SHOWN_CLASSES])
-    more = f" and {empty.size - SHOWN_CLASSES} more" if empty.size > SHOWN_CLASSES else ""
-    text = f"{empty.size} of {len(classes)} classes have no training rows: {shown}{more}"
-    return [*alone, Note("ClassWithoutRows", text, "warning")]
-
-
-def _alone(y: Array, classes: Classes) -> list[Note]:
-    """A warning when most rows are alone in their class, as they are where numbers or names of rows came for labels."""
-    alone = int(np.count_nonzero(np.bincount(y, minlength=len(classes)) == 1))
-    if 2 * alone <= y.size:
-        return []
-    text = (
-        f"{alone:,} of {y.size:,} rows are alone in their class: are the labels numbers or names of rows? "
-        "--labels or --labels-at says where the classes are"
-    )
-    return [Note("RowsAlone", text, "warning")]
-
-
 # ---- rows --------------------------------------------------------------------------------------------------------
 
 
@@ -397,7 +350,7 @@ def _scan(parts: Parts, dtype: str, rules: tuple[str, str], kept: Kept, meter: _
     rules  for rows that are not finite, and for images that are damaged: refuse them, or leave them out
     """
     on_nonfinite, on_corrupt = rules
-    scans = [scan_once(source, dtype, kept, f"scan-{i}", meter) for i, source in enumerate(parts.sources)]
+    scans = [_scanned(source, dtype, kept, f"scan-{i}", meter) for i, source in enumerate(parts.sources)]
     if on_nonfinite == REFUSE:
         refuse_non_finite(scans)
     if on_corrupt == REFUSE:
@@ -407,6 +360,13 @@ def _scan(parts: Parts, dtype: str, rules: tuple[str, str], kept: Kept, meter: _
     for offset, found in zip(parts.offsets, scans, strict=False):
         usable[offset + np.array(found.bad_rows + found.damaged_rows, np.int64)] = False
     return usable, scans
+
+
+def _scanned(source: Source, dtype: str, kept: Kept, name: str, meter: _Meter) -> Scan:
+    if not isinstance(source, CodedSource):
+        return scan_once(source, dtype, kept, name, meter)
+    meter(source.n_rows)  # it was looked at as it went by
+    return source.found
 
 
 def _divide(parts: Parts, roles: Sequence[int], y: Array, kept: Array, drawing: Drawing) -> tuple[Array, list[Note]]:

@@ -154,6 +154,10 @@ class OneClassData(InputError):
     """Training rows of fewer than two classes: there is nothing to learn."""
 
 
+class EncodingUnfit(UsageError):
+    """Rows that cannot be encoded on the way in: sparse ones, images."""
+
+
 class SvmlightLine(InputError):
     """A line that is not svmlight text."""
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import pyarrow as pa
-
 from pipeline.ingest.images import ImageSource
 from pipeline.ingest.scan import Scan
 from pipeline.ingest.source import Source
+from tasks.later import later
 from tasks.models.parquet import write_table
+
+pa = later("pyarrow")
 
 FILES = "files.parquet"
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +22,33 @@ from tasks.files import beside, disk_room
 
 FOLDER = "kept.partial"  # swept when the dataset is whole
 BLOCKS = "block-*.json"
+SUMS = "sums"
+
+
+@dataclass(frozen=True)
+class Written:
+    """A block that is written.
+
+    digests  of its rows and its columns
+    sums     of rows that are codes, squared error and squared norm
+    """
+
+    digests: dict[str, str]
+    sums: tuple[float, ...] = ()
 
 
 class Kept:
-    """The notes of one ingest."""
+    """The notes of one ingest.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder / FOLDER
+    notes  False: of one that nobody could continue; nothing is noted
+    """
+
+    def __init__(self, folder: Path, notes: bool = True) -> None:
+        self.folder, self.notes = folder / FOLDER, notes
         self.found = self.folder.is_dir()  # whether an earlier attempt has been here
-        with disk_room(str(self.folder), 0):
-            self.folder.mkdir(exist_ok=True)
+        if notes:
+            with disk_room(str(self.folder), 0):
+                self.folder.mkdir(exist_ok=True)
 
     def load(self, name: str) -> dict[str, Any] | None:
         """A note, None when there is none that can be read."""
@@ -42,6 +60,8 @@ class Kept:
 
     def save(self, name: str, values: Mapping[str, Any]) -> None:
         """Write a note. Raises DiskFull."""
+        if not self.notes:
+            return
         path, text = self.folder / f"{name}.json", json.dumps(dict(values))
         spare = beside(path)
         with disk_room(str(path), len(text)):
@@ -57,9 +77,10 @@ class Kept:
         for path in self.folder.glob(BLOCKS):
             path.unlink(missing_ok=True)
 
-    def written(self, dataset: str, block: io.Block) -> dict[str, str] | None:
-        """The digests of a block and its columns, when all that is noted is there, read again; None otherwise."""
+    def written(self, dataset: str, block: io.Block) -> Written | None:
+        """What is noted of a block, when all of it is there, read again; None otherwise."""
         noted = self.load(_block_name(block.index))
+        sums = None if noted is None else noted.pop(SUMS, None)
         if noted is None or set(noted) != {io.FEATURES, *COLUMNS}:
             return None
         try:
@@ -68,10 +89,11 @@ class Kept:
                 there[name] = digest_arrays(io.read_column(dataset, name, block.start, block.stop, cached=False))
         except (ArtefactError, OSError, ValueError):
             return None
-        return there if there == noted else None
+        return Written(there, tuple(sums or ())) if there == noted else None
 
-    def note_block(self, block: io.Block, digests: Mapping[str, str]) -> None:
-        self.save(_block_name(block.index), digests)
+    def note_block(self, block: io.Block, written: Written) -> None:
+        sums = {SUMS: written.sums} if written.sums else {}
+        self.save(_block_name(block.index), {**written.digests, **sums})
 
 
 def _block_name(index: int) -> str:

@@ -9,6 +9,7 @@ from tasks.rows.base import Array
 from tasks.seeds import stream
 
 BLOCK_BYTES = 8 * 2**20
+DECODED_BYTES = 512 * 2**20
 MIN_BLOCKS = 16  # so that several workers find something to do
 MIN_BLOCK_ROWS = 256
 
@@ -27,9 +28,12 @@ def order_rows(split: Array, kept: Array, seed: int) -> Array:
     return np.concatenate([shuffled, *others]).astype(np.int64)
 
 
-def choose_block_rows(n_rows: int, row_bytes: int) -> int:
-    """A power of two: blocks of at most 8 MB, and at least 16 blocks unless they would be smaller than 256 rows."""
-    by_bytes = _power_of_two(BLOCK_BYTES // max(1, row_bytes))
+def choose_block_rows(n_rows: int, row_bytes: int, decoded_bytes: int = 0) -> int:
+    """A power of two: blocks of at most 8 MB, and at least 16 blocks unless they would be smaller than 256 rows.
+
+    decoded_bytes  of a row of codes, once it is numbers: a block of them is at most 512 MB
+    """
+    by_bytes = _power_of_two(min(BLOCK_BYTES // max(1, row_bytes), DECODED_BYTES // max(1, decoded_bytes)))
     by_count = _power_of_two(n_rows // MIN_BLOCKS)
     return min(by_bytes, max(MIN_BLOCK_ROWS, by_count))
 

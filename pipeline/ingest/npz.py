@@ -5,13 +5,14 @@ A member of the zip archive inflates in memory, so what it declares is checked a
 
 from __future__ import annotations
 
+import sys
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse
 
 from pipeline.dataset import Note
 from pipeline.ingest.candidates import ROWS_AT, one_of
@@ -29,7 +30,13 @@ from pipeline.ingest.npy_file import declared_bytes, read_header, refuse_objects
 from pipeline.ingest.source import CsrSource, Source
 from pipeline.ingest.stream import MAX_FEATURES, REAL_KINDS, Job, sparse_dtype, take_labels
 from tasks.errors import is_starved
+from tasks.later import later
 from tasks.rows.base import Array
+
+if TYPE_CHECKING:
+    from scipy import sparse
+else:
+    sparse = later("scipy.sparse")
 
 INFLATING = 3  # arrays in memory at once, in units of the declared size: as read, and converted
 LAYOUTS = ("csr", "csc", "coo")
@@ -121,15 +128,15 @@ def _from_scipy(arrays: Mapping[str, Array], path: Path, max_bytes: int) -> CsrS
     return from_sparse(matrix, path.name, notes)
 
 
-def _scipy_matrix(layout: str, arrays: Mapping[str, Array], shape: tuple[int, ...]) -> scipy.sparse.spmatrix:
+def _scipy_matrix(layout: str, arrays: Mapping[str, Array], shape: tuple[int, ...]) -> sparse.spmatrix:
     if layout == "coo":
         if any(arrays[name].dtype.kind not in "iu" for name in ("row", "col")):
             raise ValueError("row and col must be integers")
-        return scipy.sparse.coo_matrix((arrays["data"], (arrays["row"], arrays["col"])), shape=shape)
+        return sparse.coo_matrix((arrays["data"], (arrays["row"], arrays["col"])), shape=shape)
     parts = tuple(arrays[name] for name in ("data", "indices", "indptr"))
     if any(part.ndim != 1 for part in parts) or any(part.dtype.kind not in "iu" for part in parts[1:]):
         raise ValueError("data, indices and indptr must be one-dimensional, the last two integers")
-    kind = scipy.sparse.csr_matrix if layout == "csr" else scipy.sparse.csc_matrix
+    kind = sparse.csr_matrix if layout == "csr" else sparse.csc_matrix
     matrix = kind(parts, shape=shape)
     matrix.check_format(full_check=True)
     if np.any(np.diff(matrix.indptr) < 0):
@@ -137,7 +144,12 @@ def _scipy_matrix(layout: str, arrays: Mapping[str, Array], shape: tuple[int, ..
     return matrix
 
 
-def from_sparse(matrix: scipy.sparse.spmatrix, name: str, notes: list[Note] | None = None) -> CsrSource:
+def is_sparse(source: object) -> bool:
+    """Whether it is a sparse matrix of scipy's; who has one has loaded scipy."""
+    return "scipy.sparse" in sys.modules and bool(sparse.issparse(source))
+
+
+def from_sparse(matrix: sparse.spmatrix, name: str, notes: list[Note] | None = None) -> CsrSource:
     """A source over a scipy sparse matrix: CSR with ascending columns and no column twice in a row."""
     said = list(notes or ())
     if matrix.dtype.kind not in REAL_KINDS:

@@ -17,7 +17,8 @@ FILES = (
 )  # fmt: skip
 WORDS = (
     "several_parents", "validation", "test", "fmt", "rows_at", "labels_at", "raw_shape", "raw_dtype", "index_base",
-    "n_features", "dtype", "on_nonfinite", "on_corrupt", "block_rows", "seed"
+    "n_features", "dtype", "on_nonfinite", "on_corrupt", "block_rows", "seed", "encode", "subquantizers", "bits",
+    "sample", "iterations"
 )  # fmt: skip
 TYPED = {"fmt": "format", "n_features": "features"}  # where the command line has another word than the function
 IN_MEMORY = "(in memory)"  # of what was no file

@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import scipy.sparse
 
 from pipeline.dataset import TEST, TRAIN, VALIDATION, Note
+from pipeline.ingest.coded_source import CodedSource
 from pipeline.ingest.errors import LabelsMissing, UnknownInput, guarded
 from pipeline.ingest.files import PathLike, expand, format_of, shards_below
 from pipeline.ingest.images import ImageSource, beside, named_by_table
 from pipeline.ingest.labels import Labels, LabelsLike, check_length, read_labels
+from pipeline.ingest.made_rows import IteratorStream, MadeRows, MadeStream
 from pipeline.ingest.npy import from_array, listed
-from pipeline.ingest.npz import from_sparse
+from pipeline.ingest.npz import from_sparse, is_sparse
 from pipeline.ingest.readers import LOCATED, READERS, SHAPED
-from pipeline.ingest.source import Source, check_alike
-from pipeline.ingest.stream import Job, Tick
+from pipeline.ingest.source import PIECE_BYTES, Source, check_alike
+from pipeline.ingest.stream import Job, Tick, spooled
 from pipeline.ingest.svmlight import open_svmlight
 from pipeline.ingest.wide import refuse_text_tables
 from tasks.errors import ParamError
-from tasks.rows import Rows
+from tasks.rows import Dense, Rows
 from tasks.rows.base import Array
 from tasks.rows.stack import stacked
+
+if TYPE_CHECKING:
+    from pipeline.ingest.coder import Coder
+    from tasks.coded_rows import Coded
 
 SourceLike = PathLike | Sequence[PathLike] | Array | Any  # Any: a scipy sparse matrix
 
@@ -56,12 +61,14 @@ class Reading:
     raw_dtype: str | None = None
     must_label: bool = True  # whether labels that nobody named are looked for in the files
     tick: Tick | None = None  # while rows are copied: rows done, rows in all (0: unknown)
+    coder: Coder | None = None  # of rows that are encoded on the way in
 
     def job(self, number: int, labelled: bool) -> Job:
         """How source `number` is read; its folder has the same name in every attempt."""
         folder = self.spool / f"source-{number}"
         where = self.rows_at, self.labels_at, labelled, self.must_label
-        return Job(folder, self.max_bytes, *where, self.n_features, self.raw_shape, self.raw_dtype, self.tick)
+        how = self.n_features, self.raw_shape, self.raw_dtype, self.tick
+        return Job(folder, self.max_bytes, *where, *how, self.coder, learns=number == 0)
 
 
 class Parts:
@@ -74,6 +81,11 @@ class Parts:
             for item, source in zip(given, self.sources, strict=True)
         ]
         check_alike(self.sources)
+        if reading.coder is not None:
+            first = self.sources[0]
+            reading.coder.check(self.body, first.n_features, first.name)
+            if reading.coder.learnt is None:
+                reading.coder.check_sample(first.n_features, first.n_rows)
         self.labels = [_labels(item, source) for item, source in zip(given, self.sources, strict=True)]
         for labels, source in zip(self.labels, self.sources, strict=True):
             check_length(labels, source.n_rows, source.name)  # or the rows of the next part would have them
@@ -104,13 +116,39 @@ class Parts:
 
     def take(self, index: Array, dtype: str) -> Rows:
         """Source rows at `index`, in its order."""
+        return stacked([source.take(rows, dtype) for source, rows in self._runs(index)])
+
+    def coded(self, index: Array, codebooks: Array) -> Coded:
+        """Codes of the source rows at `index`, in its order; few rows are held as numbers at a time.
+
+        The sums are those of rows that are encoded here; of others the sources have them.
+        """
+        from tasks.coded_rows import Coded, coded
+
+        pieces: list[Coded] = []
+        for source, rows in self._runs(index):
+            if isinstance(source, CodedSource):
+                pieces.append(Coded(source.codes[rows], 0.0, 0.0))
+                continue
+            halves = source.dtype.newbyteorder("=") == np.float16
+            step = max(1, PIECE_BYTES // max(1, source.row_bytes))
+            for start in range(0, len(rows), step):
+                taken = source.take(rows[start : start + step], "float16" if halves else "float32")
+                pieces.append(coded(cast(Dense, taken).values, codebooks))
+        codes = np.concatenate([piece.codes for piece in pieces])
+        return Coded(codes, sum(piece.error for piece in pieces), sum(piece.norm for piece in pieces))
+
+    @property
+    def coded_sums(self) -> list[tuple[float, float]]:
+        """Squared error and squared norm of each source that holds codes alone."""
+        return [source.sums for source in self.sources if isinstance(source, CodedSource)]
+
+    def _runs(self, index: Array) -> Iterator[tuple[Source, Array]]:
+        """Source rows as runs of rows of one source: it, and the rows as they are numbered in it."""
         owner = np.searchsorted(self.offsets, index, side="right") - 1
-        runs = np.flatnonzero(np.diff(owner, prepend=-1, append=-1))
-        pieces = []
-        for start, stop in pairwise(runs):
+        for start, stop in pairwise(np.flatnonzero(np.diff(owner, prepend=-1, append=-1))):
             source = int(owner[start])
-            pieces.append(self.sources[source].take(index[start:stop] - self.offsets[source], dtype))
-        return stacked(pieces)
+            yield self.sources[source], index[start:stop] - self.offsets[source]
 
 
 def given_parts(train: Given, validation: Given | None, test: Given | None) -> list[Given]:
@@ -149,14 +187,16 @@ def open_sources(
     labelled  False for sources whose labels are not to be read from the file of the rows
     """
     own = [True] * len(sources) if labelled is None else labelled
-    opened: list[Source | None] = [_from_memory(source) for source in sources]
-    files = {i: expand(_paths(source)) for i, source in enumerate(sources) if opened[i] is None}
+    opened: list[Source | None] = [None] * len(sources)
+    files = {i: expand(_paths(source)) for i, source in enumerate(sources) if not _is_in_memory(source)}
     for paths in files.values():
         if reading.fmt is None:
             refuse_text_tables(paths)
     formats = {i: format_of(paths, reading.fmt) for i, paths in files.items()}
     _refuse_idle(reading, set(formats.values()), own)
     texts = [i for i, fmt in formats.items() if fmt == "svmlight"]
+    if reading.coder is not None and texts:
+        reading.coder.refuse_body("csr", _all_names(files[texts[0]]))
     if texts:
         base, width = reading.index_base, reading.n_features
         jobs = [reading.job(i, own[i]) for i in texts]
@@ -164,13 +204,16 @@ def open_sources(
             read = open_svmlight([files[i] for i in texts], jobs, base, width)
         for i, rows in zip(texts, read, strict=True):
             opened[i] = rows
-    for i, paths in files.items():
-        if i not in texts:
-            with guarded(_all_names(paths)):
-                opened[i] = READERS[formats[i]](paths, reading.job(i, own[i]))
-    for i, source in enumerate(opened):
-        if i in files and source is not None:
-            source.notes += _left_out(sources[i])
+    for i, source in enumerate(sources):  # in this order: where rows are encoded, the first has the codebooks
+        job = reading.job(i, own[i])
+        if i not in files:
+            opened[i] = _from_memory(source, job)
+        elif i not in texts:
+            with guarded(_all_names(files[i])):
+                opened[i] = READERS[formats[i]](files[i], job)
+    for i, found in enumerate(opened):
+        if i in files and found is not None:
+            found.notes += _left_out(sources[i])
     return [source for source in opened if source is not None]
 
 
@@ -205,12 +248,16 @@ def _refuse_idle(reading: Reading, formats: set[str], own: Sequence[bool]) -> No
         raise ParamError("labels_at", reading.labels_at, "none beside labels", "labels are given in files of their own")
 
 
-def _from_memory(source: SourceLike) -> Source | None:
-    if isinstance(source, np.ndarray):
-        return from_array(source, "array")
-    if scipy.sparse.issparse(source):
-        return from_sparse(source, "matrix")
-    return None
+def _is_in_memory(source: SourceLike) -> bool:
+    return isinstance(source, MadeRows | Iterator | np.ndarray) or is_sparse(source)
+
+
+def _from_memory(source: SourceLike, job: Job) -> Source:
+    if isinstance(source, MadeRows):
+        return spooled([MadeStream(source)], job)
+    if isinstance(source, Iterator):
+        return spooled([IteratorStream(source)], job)
+    return from_array(source, "array") if isinstance(source, np.ndarray) else from_sparse(source, "matrix")
 
 
 def _paths(source: Any) -> PathLike | Sequence[PathLike]:
@@ -218,6 +265,6 @@ def _paths(source: Any) -> PathLike | Sequence[PathLike]:
         return source
     if not isinstance(source, Sequence) or not source:
         raise UnknownInput(
-            f"{type(source).__name__} is no source of rows", "", "give files, an array or a sparse matrix"
+            f"{type(source).__name__} is no source of rows", "", "give files, an array, a sparse matrix, or made rows"
         )
     return source

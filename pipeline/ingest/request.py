@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from pipeline.ingest.errors import SourceMissing
+from pipeline.ingest.made_rows import MadeRows
+from pipeline.ingest.npz import is_sparse
 from pipeline.ingest.remote import is_url, shown, split_column, state_of
 from tasks.digest import combine, digest_arrays, digest_text
 
@@ -23,7 +24,8 @@ WITHOUT_EFFECT = {"dataset", "force", "progress", "copying", "say", "max_bytes"}
 def request_of(asked: Mapping[str, Any]) -> str | None:
     """A digest of the arguments of `ingest`, and of path, size and time of change of every file that they name.
 
-    None when it cannot be told whether the input is the same: rows in memory, or at a URL whose store tells no version.
+    None when it cannot be told whether the input is the same: rows in memory, or made by a function that says nothing
+    about them, or at a URL whose store tells no version.
     Raises the errors of asking such a store.
     """
     if any(not _in_files(asked.get(name)) for name in SOURCES):
@@ -42,7 +44,9 @@ class _Untold(Exception):
 def _in_files(source: Any) -> bool:
     if source is None or isinstance(source, str | os.PathLike):
         return True
-    in_memory = isinstance(source, np.ndarray) or scipy.sparse.issparse(source)
+    if isinstance(source, MadeRows):
+        return source.about is not None
+    in_memory = isinstance(source, np.ndarray) or is_sparse(source)
     return not in_memory and isinstance(source, Sequence) and all(map(_in_files, source))
 
 
@@ -52,6 +56,8 @@ def _digest(value: Any) -> str:
         return digest_text(_remote_state(value))
     if isinstance(value, str | os.PathLike):
         return digest_text(os.fspath(value), *(f"{path} {_state(path)}" for path in _files(os.fspath(value))))
+    if isinstance(value, MadeRows):
+        value = value.told()
     if isinstance(value, np.ndarray):
         return digest_arrays(value) if value.dtype.kind != "O" else _digest(value.tolist())
     if isinstance(value, list | tuple):

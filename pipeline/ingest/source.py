@@ -7,15 +7,18 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
-import scipy.sparse
 
 from pipeline.dataset import Note
 from pipeline.ingest.errors import ColumnMismatch
 from pipeline.ingest.labels import Labels
+from tasks.later import later
 from tasks.rows import Csr, Dense, Rows
 from tasks.rows.base import Array
 
+sparse = later("scipy.sparse")
+
 SLAB_BYTES = 8 * 2**20  # what a pass over a source reads at once
+PIECE_BYTES = 32 * 2**20  # of rows in float32 that are encoded at once
 
 
 class Source(ABC):
@@ -54,9 +57,13 @@ class Source(ABC):
 
     def slabs(self, dtype: str | None = "float32") -> Iterator[tuple[int, Rows]]:
         """All rows in order, some at a time: (first row, rows)."""
+        for start, stop in self.spans():
+            yield start, self.slab(start, stop, dtype)
+
+    def spans(self) -> list[tuple[int, int]]:
+        """First row of each slab, and the one after its last."""
         step = max(1, SLAB_BYTES // max(1, 2 * self.row_bytes))
-        for start in range(0, self.n_rows, step):
-            yield start, self.slab(start, min(start + step, self.n_rows), dtype)
+        return [(start, min(start + step, self.n_rows)) for start in range(0, self.n_rows, step)]
 
     def place(self, row: int) -> str:
         """Where row `row` stands, for messages."""
@@ -71,7 +78,7 @@ class Pieces:
         self.offsets = np.cumsum([0, *lengths])
 
     def place(self, row: int) -> str:
-        piece = int(np.searchsorted(self.offsets, row, side="right")) - 1
+        piece = min(int(np.searchsorted(self.offsets, row, side="right")), len(self.names)) - 1
         within = f" (row {row - self.offsets[piece]} of {self.names[piece]})" if len(self.names) > 1 else ""
         return f"{self.name}, row {row}{within}"
 
@@ -95,6 +102,10 @@ class DenseSource(Source):
 
     def _gather(self, index: Array, dtype: np.dtype) -> Array:
         out = np.empty((len(index), self.n_features), dtype)
+        whole = self.parts[0]
+        if len(self.parts) == 1 and type(whole) is np.ndarray and whole.dtype == dtype:  # in memory: copied once
+            _refuse_outside(index, len(whole))
+            return np.take(whole, index, axis=0, out=out, mode="clip")  # "raise" would copy to and fro
         owner = np.searchsorted(self.offsets, index, side="right") - 1
         for part in np.unique(owner):
             where = np.flatnonzero(owner == part)
@@ -106,10 +117,20 @@ class DenseSource(Source):
         return self._ordered(self._gather(np.asarray(index), np.dtype(dtype)))
 
     def slab(self, start: int, stop: int, dtype: str | None = None) -> Rows:
-        return self._ordered(self._gather(np.arange(start, stop), np.dtype(dtype or self.dtype)))
+        """Of one matrix, and as they stand there, rows are not copied."""
+        kind, part = np.dtype(dtype or self.dtype), int(np.searchsorted(self.offsets, start, side="right")) - 1
+        if start < stop <= self.offsets[part + 1]:
+            first = self.offsets[part]
+            return self._ordered(np.asarray(self.parts[part][start - first : stop - first], kind))
+        return self._ordered(self._gather(np.arange(start, stop), kind))
 
     def _ordered(self, values: Array) -> Dense:
         return Dense(values if self.columns is None else np.ascontiguousarray(values[:, self.columns]))
+
+
+def _refuse_outside(index: Array, n_rows: int) -> None:
+    if len(index) and not 0 <= index.min() <= index.max() < n_rows:
+        raise IndexError(f"rows {index.min()}..{index.max()} of {n_rows}")
 
 
 class CsrSource(Source):
@@ -153,7 +174,7 @@ class CsrSource(Source):
             return Csr(data, columns, indptr, self.n_features)
         to = np.empty(self.n_features, np.int32)
         to[self.columns] = np.arange(self.n_features, dtype=np.int32)
-        matrix = scipy.sparse.csr_matrix((data, to[columns], indptr), shape=(indptr.size - 1, self.n_features))
+        matrix = sparse.csr_matrix((data, to[columns], indptr), shape=(indptr.size - 1, self.n_features))
         matrix = matrix.sorted_indices()  # a copy: the rows may be mapped
         return Csr(matrix.data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int64), self.n_features)
 

@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import scipy.sparse
 
 from pipeline.dataset import Note
 from pipeline.ingest.candidates import UNREAD, labels_place, sought_labels
@@ -26,8 +25,14 @@ from pipeline.ingest.npy_file import refuse_objects
 from pipeline.ingest.source import CsrSource, DenseSource, Pieces, Source
 from pipeline.ingest.spool import Spool
 from tasks.errors import InputError, LabelgroveError
+from tasks.later import later
 from tasks.rows import Csr, Dense, Rows
 from tasks.rows.base import Array
+
+sparse = later("scipy.sparse")
+
+if TYPE_CHECKING:
+    from pipeline.ingest.coder import Coder
 
 REAL_KINDS = "fiub"  # float, signed, unsigned, bool
 MAX_FEATURES = 2**31 - 1
@@ -49,6 +54,8 @@ class Job:
     raw_shape: str | None = None
     raw_dtype: str | None = None
     tick: Tick | None = None  # rows copied, rows in all (0: unknown)
+    coder: Coder | None = None  # that makes codes of the rows
+    learns: bool = False  # whether it may learn its codebooks from these rows
 
     @property
     def seeks_labels(self) -> bool:
@@ -118,6 +125,7 @@ class Chain:
         self.dtype = np.result_type(*(stream.dtype for stream in streams))
         self.rides = any(stream.rides for stream in streams)
         self.about = [stream.about for stream in streams]
+        self.carries_labels = bool(getattr(first, "carries_labels", False))  # beside the rows: of made rows
         sizes = [stream.nbytes for stream in streams if stream.nbytes is not None]
         self.nbytes = sum(sizes) if len(sizes) == len(self.streams) else None
 
@@ -149,7 +157,10 @@ class Chain:
         return join_labels(filled) if len(parts) == len(found) else None
 
     def pieces(self) -> Pieces:
-        return Pieces(self.name, [stream.name for stream in self.streams], [s.n_rows or 0 for s in self.streams])
+        """Which file each row stands in, as far as the files are read: the last is then the one that is being read."""
+        unread = next((i for i, stream in enumerate(self.streams) if stream.n_rows is None), len(self.streams))
+        streams = self.streams[: unread + 1]
+        return Pieces(self.name, [stream.name for stream in streams], [s.n_rows or 0 for s in streams])
 
 
 def same_places(found: Sequence[str | None], paths: Sequence[Path], what: str) -> None:
@@ -172,11 +183,21 @@ def _whole_labels(stream: Stream) -> Labels | None:
 def spooled(streams: Sequence[Stream], job: Job) -> Source:
     """Copy the rows of these files into raw files of the job's folder, and map them as a source; with their labels.
 
+    Where codes are asked for and there is what they are made with, only codes are kept (`coded_stream`).
+
     An attempt that was killed is continued. Raises DiskFull and whatever the streams do.
     """
     chain = Chain(streams)
+    if job.coder is not None:
+        job.coder.check(chain.body, chain.n_features, chain.name)
+        if job.learns or job.coder.learnt is not None:
+            from pipeline.ingest.coded_stream import spooled_codes  # which is built on this
+
+            return spooled_codes(chain, job, job.coder)
     sparse = chain.body == Csr.body
     columns = {"values": chain.dtype}
+    if chain.carries_labels:
+        columns["labels"] = np.dtype(np.int64)
     if sparse:
         columns |= {"columns": np.dtype(np.int32), "ends": np.dtype(np.int64)}
     about = {"body": chain.body, "n_features": chain.n_features, "of": chain.about}
@@ -192,7 +213,10 @@ def spooled(streams: Sequence[Stream], job: Job) -> Source:
     source = _mapped(chain, spool)
     source.placed = chain.pieces().place
     source.notes += merged_notes(chain.name, Counter(spool.state))
-    take_labels(source, job, chain.labels)
+    if chain.carries_labels:
+        source.labels = Labels(chain.name, spool.column("labels"))
+    else:
+        take_labels(source, job, chain.labels)
     return source
 
 
@@ -223,7 +247,8 @@ def _copy(chain: Chain, spool: Spool, tick: Tick | None) -> None:
             spool.append(rows.n_rows, values=rows.data, columns=rows.indices, ends=ends)
         else:
             assert isinstance(rows, Dense)
-            spool.append(rows.n_rows, values=rows.values)
+            labels = {"labels": rows.labels} if hasattr(rows, "labels") else {}
+            spool.append(rows.n_rows, values=rows.values, **labels)
         spool.state = dict(before + chain.counts)
         if spool.due():
             spool.mark()
@@ -300,7 +325,7 @@ def canonical(
         row = first_row + int(np.searchsorted(indptr, entry, side="right")) - 1
         what = f"column {indices[entry]} of a matrix of {n_features} columns"
         raise CsrStructure(what, f"{where}, row {row}", "columns count from 0; is the shape right?")
-    matrix = scipy.sparse.csr_matrix((data, indices.astype(np.int32), indptr), shape=(indptr.size - 1, n_features))
+    matrix = sparse.csr_matrix((data, indices.astype(np.int32), indptr), shape=(indptr.size - 1, n_features))
     if not matrix.has_canonical_format:
         entries = matrix.nnz
         matrix.sum_duplicates()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 import textwrap
@@ -14,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from pipeline.fields import fit
+from pipeline.fields import fit, plain_terminal
 from pipeline.last_resort import say_line
 from pipeline.outputs import LEAST_NAME, cut_to
 from pipeline.report.first import last_lines
@@ -189,8 +188,3 @@ def _print_small(table: SmallTable, out: TextIO, console: Console | None) -> Non
         return
     for part in parts_that_fit(cut_lines(lines, console.width, 3, 4), console.width, 3, 4):
         console.print(rich_table(part))
-
-
-def plain_terminal() -> bool:
-    """Whether the user or the terminal wants no control codes."""
-    return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM", "") in ("dumb", "unknown")

@@ -49,7 +49,7 @@ class PqStage(EncodeStage):
     encoding: PqEncoding
     params: PqParams
     n_features: int  # of the rows that are encoded
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     @classmethod
     def of(cls, encoding: PqEncoding, facts: Facts) -> Self:

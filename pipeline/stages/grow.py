@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 from pipeline.config import KMeansTree, needed_models
 from pipeline.config import LabelTree as LabelTreeSection
-from pipeline.node_oracle import Field, grow_tree
+from pipeline.node_oracle import SUM_PARTS, Field, grow_tree
 from pipeline.stage import Estimate, Facts, Made, Work
 from pipeline.stages.grow_params import ROOT_AMBIGUITY, tree_params
 from pipeline.stages.train import (
@@ -41,6 +41,10 @@ SECONDS = "SECONDS"
 GrownSection = LabelTreeSection | KMeansTree
 NODES = "nodes"  # folder of the growing tree, within the step's progress: gone when the step is finished
 ROUTE_BYTES = 12  # of one row at one depth
+CODED_COPIES = 48  # of a node's float32 weights, in float64: the pairs of a quasi-Newton method, and what it adds up
+CODED_BYTES = 96 * MEGABYTE  # of scores, residuals and tables in a pass over codes
+CODED_PASSES = 44  # over the rows or a sample of them, in one fit, at most
+USUAL_PASSES = 11  # as many as fits have taken
 WIDER = {  # keys that cap a label tree, and what gives its classes more room
     "speedup": "a smaller `speedup`",
     "loss": "a smaller `loss`",
@@ -62,7 +66,7 @@ class GrowStage(TrainStage):
     chain: tuple[str, ...]
     n_features: int
     twins: tuple[str, ...] = ()  # other learners of the config with the same tree: whoever is first grows it
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 6
 
     @classmethod
     def of(cls, learner: GrownSection, facts: Facts, chain: tuple[str, ...] = (), twins: tuple[str, ...] = ()) -> Self:
@@ -89,14 +93,18 @@ class GrowStage(TrainStage):
         row_bytes = block_bytes / max(1, min(dataset.block_rows, dataset.n_rows))
         if params.foreign and facts.rows[rows].body == "onehot":
             row_bytes = 4.0 * facts.rows[rows].row_floats  # nodes hold them as sparse rows
-        beside = 8 * (params.branching or 0) if isinstance(params, KMeansTreeParams) else 0  # numbers of a row in a fit
-        held = min(n_train * (row_bytes + beside), float(params.whole_node_bytes))
+        if isinstance(params, KMeansTreeParams) and facts.rows[rows].body in ("csr", "onehot"):
+            row_bytes += params.beside_bytes
+        held = min(n_train * row_bytes, float(params.whole_node_bytes))
         judged = held * judge_bytes / block_bytes * dataset.split_counts["validation"] / max(1, n_train)
         by_blocks = size.blocks_bytes(row_bytes)
         widest, model = size.widest_children(), max(size.widest_node_bytes(), by_blocks)
         batch = 4 * 1024 * (facts.rows[rows].row_floats + 3 * widest)
         whole = int(2.2 * (held + judged)) + 64 * n_judged
-        task = 2 * max(block_bytes, judge_bytes) + whole + 5 * model + batch + 64 * MEGABYTE
+        coded = facts.rows[rows].body == "pq" and params.whole_passes
+        copies = CODED_COPIES if coded else 5
+        beside = 4 * facts.rows[rows].encoder_bytes + CODED_BYTES if coded else 0
+        task = 2 * max(block_bytes, judge_bytes) + whole + copies * model + batch + beside + 64 * MEGABYTE
         weights = grown_bytes(self.learner, params, facts)
         disk = saved_bytes(self.learner, weights, facts)
         sent = (
@@ -107,11 +115,13 @@ class GrowStage(TrainStage):
         tasks = sum(size.nodes(depth) for depth in range(params.height))
         if by_blocks:  # the root is many tasks, whose rows are also read to start, to count and to be sent on
             blocks = -(-n_judged // dataset.block_rows)
-            tasks += fits * params.sgd.rounds * params.sgd.partitions + (fits + 5) * blocks
+            rounds = USUAL_PASSES * min(SUM_PARTS, blocks) if coded else params.sgd.rounds * params.sgd.partitions
+            tasks += fits * rounds + (fits + 5) * blocks
+            spare += fits * CODED_PASSES * 2 * by_blocks if coded else 0  # what the rows have answered
         if self.twins:  # the nodes stay until the run has finished
             disk, spare = disk + spare, 0
-        adding = (FAN_IN + 2) * max(by_blocks, size.sums_bytes(row_bytes))
-        return Estimate(max(task, adding), disk, tasks, spare)
+        adding = (FAN_IN + 2) * max((2 if coded else 1) * by_blocks, size.sums_bytes(row_bytes))
+        return Estimate(max(task, adding), disk, tasks, spare, CODED_COPIES * by_blocks if coded else 0)
 
     def run(self, work: Work) -> Made:
         started = time.perf_counter()

@@ -21,12 +21,9 @@ from pipeline.config import (
 from pipeline.config import LabelTree as LabelTreeSection
 from pipeline.dataset import Dataset, taxonomy_digest
 from pipeline.stage import CARD_BYTES, FILE_BYTES, Estimate, Facts, Made, Stage, Work
-from pipeline.stages.bengio_size import bengio_bytes
 from pipeline.stages.grow_params import tree_height, tree_params
-from pipeline.stages.hierarchy import model_bytes as svm_bytes
 from pipeline.stages.problems import gives_probabilities, held_bytes, kept_bytes, nodes, path_nodes
 from pipeline.stages.train import MEGABYTE, MODEL, inputs_of, train_step
-from pipeline.stages.tree_size import grown_bytes
 from tasks.digest import combine
 from tasks.files import disk_room
 from tasks.models.blocks import PredictReport, predict_block
@@ -35,8 +32,6 @@ from tasks.models.folder import load_model
 from tasks.models.predictions import join_parts, part_name
 from tasks.models.selection import TEST, Selection
 from tasks.models.slices import SLICE_CELLS
-from tasks.relaxed.hierarchy import Hierarchy
-from tasks.relaxed.pairs import PairModel
 from tasks.rows.base import Array
 from tasks.taxonomy import Taxonomy
 from tasks.trees.measures import by_depth
@@ -211,10 +206,16 @@ RELATIVE, RELATIVE_CLASSIFIERS = "relative_complexity", "relative_classifiers"  
 def model_bytes(learner: Learner, facts: Facts) -> int:
     """Bytes of a model's parameters; of a label tree at most about."""
     if isinstance(learner, LabelTreeSection | KMeansTree):
+        from pipeline.stages.tree_size import grown_bytes
+
         return grown_bytes(learner, tree_params(learner, facts.dataset), facts)
     if isinstance(learner, BengioTree):
+        from pipeline.stages.bengio_size import bengio_bytes
+
         return bengio_bytes(learner, facts)
     if is_svm(learner):
+        from pipeline.stages.hierarchy import model_bytes as svm_bytes
+
         return svm_bytes(learner, facts)
     return kept_bytes(learner, facts)
 
@@ -230,6 +231,9 @@ def label_sets(model_folder: str) -> dict[str, Array] | None:
     model = load_model(model_folder).model
     if isinstance(model, LabelTree):
         return {"offsets": model.offsets, "classes": model.classes}
+    from tasks.relaxed.hierarchy import Hierarchy
+    from tasks.relaxed.pairs import PairModel
+
     sets: dict[str, Array] = {}
     if isinstance(model, Hierarchy):
         sets |= {"one_vs_all": model.one_vs_all}

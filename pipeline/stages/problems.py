@@ -30,6 +30,7 @@ from tasks.fit.linear import LinearScorer
 from tasks.fit.path_linear import PathScorer
 from tasks.fit.scorer import Scorer
 from tasks.hashing.heshing import HashedScorer
+from tasks.hashing.layout import mirror_bytes
 from tasks.io import read_labels
 from tasks.losses import crammer_singer, hinge, logistic, multinomial, weights
 from tasks.losses.base import Loss
@@ -170,6 +171,14 @@ def _columns(learner: Learner, facts: Facts) -> int:
     if isinstance(learner, TreeSvm):
         return TaxonomyTree.of(taxonomy_of(learner, facts)).n_columns
     return facts.dataset.n_classes * (2 if isinstance(learner, TreeLearner) else 1)
+
+
+def plain_weight_bytes(learner: Learner, facts: Facts) -> int:
+    """Bytes of the plain weights that hashed steps keep beside the table (`tasks/hashing/mirror.py`), at most."""
+    if not isinstance(learner, Heshing | FlatHash):
+        return 0
+    numbers = parameter_bytes(learner, facts) // 4
+    return mirror_bytes(nodes(learner, facts), facts.rows[learner.rows].n_features, numbers)
 
 
 def nodes(learner: Learner, facts: Facts) -> int:

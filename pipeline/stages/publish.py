@@ -345,6 +345,7 @@ def data_facts(config: RunConfig, dataset: Dataset, classes: ClassFacts) -> dict
         **rows_text(classes.test_rows, labels, "test"),
         "rows are": f"{dataset.body} {dataset.dtype}, blocks of {dataset.block_rows}",
         **zeros_of(dataset),
+        **codes_of(dataset),
         "taxonomy levels": f"{taxonomy.n_levels} with the root, {taxonomy.n_nodes:,} nodes"
         if taxonomy
         else "no taxonomy",
@@ -352,6 +353,15 @@ def data_facts(config: RunConfig, dataset: Dataset, classes: ClassFacts) -> dict
         **origin_of(dataset),
         "digest": dataset.digest,
     }
+
+
+def codes_of(dataset: Dataset) -> dict[str, str]:
+    """Of rows that ingest has encoded, how small they are and what was lost."""
+    told = dataset.encoding
+    if told is None:
+        return {}
+    lost = percent(told["relative_error"], 2)
+    return {"rows were encoded by ingest": f"{told['subquantizers']:,} bytes a row, squared error {lost} of the norm"}
 
 
 def zeros_of(dataset: Dataset) -> dict[str, str]:

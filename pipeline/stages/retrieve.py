@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-import pyarrow as pa
-
 from pipeline.config import CodesEncoding, RetrieveSection, RunConfig
 from pipeline.dataset import SPLITS, Dataset
 from pipeline.stage import (
@@ -30,6 +28,7 @@ from tasks.digest import combine
 from tasks.errors import ParamError, UsageError
 from tasks.files import disk_room
 from tasks.io import Block
+from tasks.later import later
 from tasks.models.parquet import write_table
 from tasks.models.predictions import part_name
 from tasks.models.selection import Selection
@@ -41,6 +40,8 @@ from tasks.retrieval.neighbours import join_neighbours
 from tasks.retrieval.rank import queries_at_once
 from tasks.retrieval.resume import retrieve_block_once
 from tasks.sums import FAN_IN
+
+pa = later("pyarrow")
 
 CURVE = "curve.parquet"  # of a retrieval's step: every threshold
 CURVE_COLUMNS = 7

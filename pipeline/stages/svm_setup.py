@@ -7,10 +7,9 @@ import time
 from dataclasses import dataclass
 from math import log
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array, save_npz
 
 from pipeline.config import AnySvm, RunConfig, is_svm
 from pipeline.stage import CARD_BYTES, Estimate, Facts, Made, Stage, Work, encode_step
@@ -18,6 +17,7 @@ from pipeline.stages.svm_size import gram_disk_bytes, kernel_task_bytes, linear_
 from pipeline.svm_files import check_rows_for, kernel_matrix, sorted_rows
 from tasks.digest import combine, digest_arrays, digest_text
 from tasks.fit.hinge_ascent import ABREAST
+from tasks.later import later
 from tasks.places import at, read_array, write_whole
 from tasks.relaxed.ground import STARTS
 from tasks.rows.base import Array
@@ -25,6 +25,11 @@ from tasks.seeds import stream
 from tasks.svm.class_rows import ClassRows, NodeRows
 from tasks.svm.kernels import OF_DISTANCES, Kernel
 from tasks.svm.trials import FOLDS, Held, Judges, Trial, halves, sample_scale, try_classes
+
+if TYPE_CHECKING:
+    from scipy import sparse
+else:
+    sparse = later("scipy.sparse")
 
 GRID = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)  # values of C that are tried, in units of 1 / mean k(x, x)
 KERNEL_GRID = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
@@ -202,19 +207,19 @@ class Trials:
             joined.append(best)
         return joined
 
-    def confusion(self, cost: float) -> tuple[csr_array[Any], float]:
+    def confusion(self, cost: float) -> tuple[sparse.csr_array[Any], float]:
         """((n_classes, n_classes) float32: held-out rows by class and by what they were held for, share right)."""
         classes, n_classes = self.classes(), self.starts.size - 1
         if classes.size < 2:
-            return csr_array((n_classes, n_classes), dtype=np.float32), 1.0
+            return sparse.csr_array((n_classes, n_classes), dtype=np.float32), 1.0
         rows, held = self.rows(classes), self.held_out(cost, classes)
         fold = halves(rows)
         true = np.concatenate([rows.labels[fold != f] for f in range(FOLDS)])
         told = np.concatenate([one.label for one in held])
-        counts = coo_array(
+        counts = sparse.coo_array(
             (np.ones(true.size, np.float32), (classes[true], classes[told])), shape=(n_classes, n_classes)
         )
-        return csr_array(counts), float(np.mean(true == told))
+        return sparse.csr_array(counts), float(np.mean(true == told))
 
 
 def mean_of_classes(held: list[Held], rows: NodeRows) -> float:
@@ -227,10 +232,10 @@ def mean_of_classes(held: list[Held], rows: NodeRows) -> float:
     return float((hits[counts > 0] / counts[counts > 0]).mean())
 
 
-def write_confusion(path: Path, confusion: csr_array[Any]) -> str:
+def write_confusion(path: Path, confusion: sparse.csr_array[Any]) -> str:
     """Write it whole or not at all; returns its digest. Raises DiskFull."""
     confusion.sum_duplicates()
     buffer = io.BytesIO()
-    save_npz(buffer, confusion)
+    sparse.save_npz(buffer, confusion)
     write_whole(path, buffer.getvalue())
     return digest_arrays(confusion.indptr, confusion.indices, confusion.data)

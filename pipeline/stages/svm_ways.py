@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from pipeline.config import AnySvm, SplitLearner, is_svm
 from pipeline.stage import Stage
-from pipeline.stages.svm_setup import SvmSetup
-from pipeline.stages.train import TrainStage
 from pipeline.svm_sections import OF_HISTOGRAMS
+
+if TYPE_CHECKING:
+    from pipeline.stages.svm_setup import SvmSetup
 
 
 def svm_of(stage: Stage) -> AnySvm | SvmSetup | None:
     """What says the kernel of a step of support vector machines; None of any other step."""
+    from pipeline.stages.svm_setup import SvmSetup
+
     if isinstance(stage, SvmSetup):
         return stage
     learner = getattr(stage, "learner", None)
@@ -21,6 +25,9 @@ def svm_of(stage: Stage) -> AnySvm | SvmSetup | None:
 
 def smaller_svm(stages: Sequence[Stage]) -> list[str]:
     """What helps those among these steps that are of support vector machines, the least change first."""
+    from pipeline.stages.svm_setup import SvmSetup
+    from pipeline.stages.train import TrainStage
+
     found = {str(one.kernel) for stage in stages if (one := svm_of(stage)) is not None}
     kernels = found - {"linear"}
     ways = list[str]()

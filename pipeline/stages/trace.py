@@ -60,7 +60,7 @@ MOST_RECORDS = 2000  # of iterations that DONE.json keeps of all pairs; beyond t
 class TraceNormStage(TrainStage):
     """Solve every pair of penalties, from strong to weak, and keep the weights that the validation rows like best."""
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     learner: TraceNorm
     chain: tuple[str, ...]
@@ -117,6 +117,7 @@ class TraceNormStage(TrainStage):
             learner.patience,
             work.folder / PROGRESS,
             work.event,
+            None if learner.solver == "r1d-paper" else risk.few(),
         )
         walked = path.walk()
         factors = walked.chosen.factors

@@ -13,6 +13,7 @@ from pipeline.config import OWN_ROWS, SVM_KEYS, Learner, OneVsRest, SgdLearner, 
 from pipeline.dataset import Dataset, taxonomy_digest
 from pipeline.oracles import PoolOracle
 from pipeline.stage import CARD_BYTES, ENCODER, ROWS_STORE, Estimate, Facts, Made, Stage, Work, encode_step
+from pipeline.stage import train_step as train_step
 from pipeline.stages.problems import (
     Fitted,
     FlatLearner,
@@ -21,6 +22,7 @@ from pipeline.stages.problems import (
     kept_bytes,
     nodes,
     parameter_bytes,
+    plain_weight_bytes,
     ranges_of,
     taxonomy_of,
 )
@@ -52,11 +54,7 @@ PATH = "path"  # what a model says of the pairs of penalties that were solved
 TRAIN_SECONDS = "train_seconds"  # measured where other steps did a part of the work: with their time
 PAIR_SECONDS = "pair_seconds"  # measured of a path: of each of its pairs
 MEGABYTE = 1 << 20
-RANGE_COPIES = 5  # of a range's parameters, held at once while it is fitted
-
-
-def train_step(name: str) -> str:
-    return f"train_{name}"
+RANGE_COPIES = 6  # of a range's parameters, held at once while it is fitted: one in panels, where rows are dense
 
 
 def sgd_params(learner: SgdLearner, **more: Any) -> SgdParams:
@@ -72,8 +70,15 @@ def check_rows(learner: Learner, dataset: Dataset) -> None:
 
 
 def encoders_of(chain: Sequence[str], work: Work) -> list[Encoder]:
-    """What turns raw rows into those that a learner is tested on: the encodings of `chain`, first to last."""
-    return [encoder_of(work.folders[encode_step(name)]) for name in chain]
+    """What turns raw rows into those that a learner is tested on, first to last: what ingest has encoded the dataset
+    with, where it has, and the encodings of `chain`."""
+    return [*own_encoders(work.dataset), *(encoder_of(work.folders[encode_step(name)]) for name in chain)]
+
+
+def own_encoders(dataset: Dataset) -> list[Encoder]:
+    """What ingest has made the rows of a dataset with, of others' rows; nothing where they are as they came."""
+    codebooks = dataset.codebooks
+    return [] if codebooks is None else [PqEncoder(codebooks)]
 
 
 def encoder_of(folder: Path) -> Encoder:
@@ -173,7 +178,7 @@ class TrainStage(Stage):
 class SgdStage(TrainStage):
     """Train one flat learner by parallel SGD in rounds, one checkpoint a round."""
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     learner: FlatLearner
     chain: tuple[str, ...]
@@ -221,7 +226,8 @@ def flat_estimate(learner: FlatLearner, facts: Facts) -> Estimate:
             + _batch_bytes(facts.dataset.block_rows, ranges[-1].n_classes)
         )
         return Estimate(task, kept, len(ranges) + 1, spare)
-    task = 2 * rows.block_bytes + 3 * model + 4 * 1024 * (rows.row_floats + 2 * nodes(learner, facts)) + 64 * MEGABYTE
+    task = 2 * rows.block_bytes + 4 * model + 4 * 1024 * (rows.row_floats + 2 * nodes(learner, facts)) + 64 * MEGABYTE
+    task += plain_weight_bytes(learner, facts)
     adding = (FAN_IN + 2) * model
     return Estimate(max(task, adding), kept, learner.rounds * learner.partitions + 1, spare)
 
@@ -284,7 +290,8 @@ def train_flat(
 def saved_bytes(learner: Learner, parameters: int, facts: Facts) -> int:
     """Bytes of a model's folder, at most: parameters, class table, codebooks of the encodings that it carries."""
     dataset = facts.dataset
-    carried = sum(rows.encoder_bytes for rows in facts.rows.values()) if learner.tested_on != OWN_ROWS else 0
+    encoded = facts.rows.values() if learner.tested_on != OWN_ROWS else [facts.rows[OWN_ROWS]]
+    carried = sum(rows.encoder_bytes for rows in encoded)
     names = sum(len(text.encode("utf-8", "replace")) for text in (*dataset.classes.ids, *dataset.classes.names))
     table = 2 * (names + 16 * dataset.n_classes)
     return parameters + table + carried + CARD_BYTES

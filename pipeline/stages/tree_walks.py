@@ -8,16 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tasks.io import Block, read_rows
+from tasks.later import later
 from tasks.models.predictions import Predictions, predictions_of
 from tasks.places import local_copy
 from tasks.rows.base import Array, Rows
 from tasks.seeds import stream
 from tasks.trees.local import node_name
 from tasks.trees.tree import LabelTree
+
+pq = later("pyarrow.parquet")
+
+pa = later("pyarrow")
 
 OF_A_KIND = 2  # rows that are right, and rows that are not
 SAMPLE = 8  # classes of a label set that are named

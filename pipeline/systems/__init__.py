@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 from pipeline.config import (
@@ -11,6 +12,7 @@ from pipeline.config import (
     AnyEncoding,
     BengioTree,
     DagSvm,
+    Dwta,
     KMeansTree,
     LabelTree,
     MarszalekTree,
@@ -25,6 +27,8 @@ from pipeline.config import (
     SpectralTree,
     TraceNorm,
     Training,
+    Wta,
+    is_svm,
 )
 from pipeline.errors import RowsUnfit
 from pipeline.image_encodings import (
@@ -36,28 +40,6 @@ from pipeline.image_encodings import (
     WordsEncoding,
 )
 from pipeline.stage import Asked, Facts, Stage
-from pipeline.stages.additive import AdditiveStage
-from pipeline.stages.bengio import BengioStage, confused_alike
-from pipeline.stages.class_means import ClassMeansStage
-from pipeline.stages.codes import CodesStage
-from pipeline.stages.described import WordRowsStage
-from pipeline.stages.encode import PqStage
-from pipeline.stages.fisher import FisherStage
-from pipeline.stages.grow import GrowStage, grown_alike
-from pipeline.stages.hierarchy import HierarchyStage
-from pipeline.stages.hierarchy_nodes import twins_of_nodes
-from pipeline.stages.normalize import NormalizeStage
-from pipeline.stages.pairs import PairsStage, paired_alike
-from pipeline.stages.pca import PcaStage
-from pipeline.stages.predict import EvaluateStage, PredictStage
-from pipeline.stages.publish import PublishStage
-from pipeline.stages.retrieve import RetrieveStage
-from pipeline.stages.sample import SampleStage
-from pipeline.stages.sift import SiftStage
-from pipeline.stages.svm_setup import svm_setups
-from pipeline.stages.trace import TraceNormStage, alike
-from pipeline.stages.train import SgdStage
-from pipeline.stages.words import WordsStage
 from tasks.errors import LabelgroveError
 
 
@@ -74,20 +56,29 @@ def stages_of(config: RunConfig, facts: Facts, asked: Asked | None = None) -> li
             if isinstance(encoding, LocalEncoding):
                 stages += learnt_before(encoding, facts, stages)
             stages.append(_encoding(encoding, facts))
-    stages += svm_setups(config, facts)
+    if any(is_svm(learner) for learner in config.train):
+        from pipeline.stages.svm_setup import svm_setups
+
+        stages += svm_setups(config, facts)
     for learner in config.train:
         with errors_of(f"train {learner.name}"):
             for rows in (learner.rows, learner.tested_on):
                 refuse_body("numbers", rows, facts)
             stages.append(_training(learner, config, facts))
     tested = facts.dataset.split_counts["test"] > 0
-    if tested:
+    if tested and config.train:
+        from pipeline.stages.predict import EvaluateStage, PredictStage
+
         for learner in config.train:
             stages += [PredictStage(learner, config.predict), EvaluateStage.of(learner, config.evaluate, facts)]
     for retrieval in config.retrieve:
+        from pipeline.stages.retrieve import RetrieveStage
+
         with errors_of(f"retrieve {retrieval.name}"):
             stages.append(RetrieveStage.of(retrieval, config, facts))
     if config.train or config.retrieve or config.encode:
+        from pipeline.stages.publish import PublishStage
+
         stages.append(PublishStage(config, tested, asked or Asked(), facts.taxonomy(config.evaluate.taxonomy)))
     return stages
 
@@ -103,25 +94,29 @@ def errors_of(section: str) -> Iterator[None]:
 
 
 def _encoding(encoding: AnyEncoding, facts: Facts) -> Stage:
-    if isinstance(encoding, PqEncoding):
-        return PqStage.of(encoding, facts)
-    if isinstance(encoding, PcaEncoding):
-        return PcaStage.of(encoding, facts)
-    if isinstance(encoding, AdditiveMap):
-        return AdditiveStage.of(encoding, facts)
-    if isinstance(encoding, Normalize):
-        return NormalizeStage.of(encoding, facts)
-    if isinstance(encoding, SiftEncoding):
-        return SiftStage.of(encoding, facts)
-    if isinstance(encoding, BowEncoding | LlcEncoding):
-        return WordRowsStage.of(encoding, facts)
-    if isinstance(encoding, FisherEncoding):
-        return FisherStage.of(encoding, facts)
-    return CodesStage.of(encoding, facts)
+    """A stage is loaded, with all that its tasks compute, when a config has it: so is that of a learner."""
+    stages: dict[type, tuple[str, str]] = {
+        PqEncoding: ("encode", "PqStage"),
+        PcaEncoding: ("pca", "PcaStage"),
+        AdditiveMap: ("additive", "AdditiveStage"),
+        Normalize: ("normalize", "NormalizeStage"),
+        SiftEncoding: ("sift", "SiftStage"),
+        BowEncoding: ("described", "WordRowsStage"),
+        LlcEncoding: ("described", "WordRowsStage"),
+        FisherEncoding: ("fisher", "FisherStage"),
+        Wta: ("codes", "CodesStage"),
+        Dwta: ("codes", "CodesStage"),
+    }
+    module, name = stages[type(encoding)]
+    stage: Stage = getattr(import_module(f"pipeline.stages.{module}"), name).of(encoding, facts)
+    return stage
 
 
 def learnt_before(encoding: LocalEncoding, facts: Facts, known: Sequence[Stage]) -> list[Stage]:
     """The steps that an encoding of descriptors learns from, but for those that others of the config have already."""
+    from pipeline.stages.sample import SampleStage
+    from pipeline.stages.words import WordsStage
+
     wanted: list[Stage] = [SampleStage.of(encoding, facts)]
     if isinstance(encoding, WordsEncoding):
         wanted.append(WordsStage.of(encoding))
@@ -143,24 +138,50 @@ def refuse_body(takes: str, rows: str, facts: Facts) -> None:
 def _training(learner: Training, config: RunConfig, facts: Facts) -> Stage:
     chain = chain_of(config, learner.tested_on)
     if isinstance(learner, BengioTree):
+        from pipeline.stages.bengio import BengioStage, confused_alike
+
         return BengioStage.of(learner, facts, chain, twins_of(learner, config, confused_alike))
     if isinstance(learner, LabelTree | KMeansTree):
+        from pipeline.stages.grow import GrowStage, grown_alike
+
         return GrowStage.of(learner, facts, chain, twins_of(learner, config, grown_alike))
     if isinstance(learner, TraceNorm):
+        from pipeline.stages.trace import TraceNormStage, alike
+
         return TraceNormStage.of(learner, facts, chain, twins_of(learner, config, alike))
     if isinstance(learner, NearestClassMean):
+        from pipeline.stages.class_means import ClassMeansStage
+
         return ClassMeansStage.of(learner, facts, chain)
     if isinstance(learner, OneVsOne | DagSvm):
+        from pipeline.stages.pairs import PairsStage
+
         return PairsStage.of(learner, facts, chain, twins_of_pairs(learner, config))
     if isinstance(learner, RelaxedHierarchy | SpectralTree | MarszalekTree):
-        return HierarchyStage.of(learner, facts, chain, twins_of_nodes(learner, config.train))
+        return _hierarchy(learner, config, facts, chain)
     if isinstance(learner, OneVsRest) and learner.kernel is not None:
-        return HierarchyStage.of(learner, facts, chain, twins_of_nodes(learner, config.train))
+        return _hierarchy(learner, config, facts, chain)
+    from pipeline.stages.train import SgdStage
+
     return SgdStage.of(learner, facts, chain)
+
+
+def _hierarchy(
+    learner: RelaxedHierarchy | SpectralTree | MarszalekTree | OneVsRest,
+    config: RunConfig,
+    facts: Facts,
+    chain: tuple[str, ...],
+) -> Stage:
+    from pipeline.stages.hierarchy import HierarchyStage
+    from pipeline.stages.hierarchy_nodes import twins_of_nodes
+
+    return HierarchyStage.of(learner, facts, chain, twins_of_nodes(learner, config.train))
 
 
 def twins_of_pairs(learner: OneVsOne | DagSvm, config: RunConfig) -> tuple[str, ...]:
     """As `twins_of`, of both kinds that are made of pairs."""
+    from pipeline.stages.pairs import paired_alike
+
     others = [one for one in config.train if isinstance(one, OneVsOne | DagSvm) and one.name != learner.name]
     return tuple(one.name for one in others if paired_alike(one) == paired_alike(learner))
 

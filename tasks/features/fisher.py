@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
 from tasks.errors import ParamError
 from tasks.features.mixture import Mixture, MixtureSums
+from tasks.later import numba
 from tasks.rows.base import Array
 
 

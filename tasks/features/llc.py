@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
 from tasks.errors import ParamError
+from tasks.later import numba
 from tasks.rows.base import Array
 
 MOST_NEAREST = 32  # words of a code: the systems stay small

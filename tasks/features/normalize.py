@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-import numba
 import numpy as np
 
 from tasks.errors import ParamError
+from tasks.later import numba
 from tasks.rows.base import Array
 
 L2: Final = "l2"

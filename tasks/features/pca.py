@@ -13,13 +13,15 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import scipy.linalg
 from threadpoolctl import threadpool_limits
 
 from tasks.errors import ParamError
 from tasks.features.statistics import Moments, add_product, add_scatter, moments
+from tasks.later import later
 from tasks.rows.base import Array, Rows
 from tasks.seeds import stream
+
+linalg = later("scipy.linalg")
 
 EXACT_FEATURES = 2048  # up to here the whole scatter matrix travels
 SUM_BYTES = 2**26  # largest slice of a product that travels
@@ -157,7 +159,7 @@ def _exact(oracle: PcaOracle, mean: Array, n_components: int) -> tuple[Array, Ar
     scatter = oracle.scatter(mean)
     size = len(scatter)
     trace = float(np.trace(scatter))
-    values, vectors = scipy.linalg.eigh(scatter, overwrite_a=True, subset_by_index=[size - n_components, size - 1])
+    values, vectors = linalg.eigh(scatter, overwrite_a=True, subset_by_index=[size - n_components, size - 1])
     return values[::-1], vectors[:, ::-1], trace
 
 
@@ -179,7 +181,7 @@ def _subspace(
     small = np.empty((width, width))
     for where in column_slices(size, width):
         small[:, where] = basis.T @ oracle.product(mean, np.ascontiguousarray(basis[:, where]))
-    values, turn = scipy.linalg.eigh((small + small.T) / 2)
+    values, turn = linalg.eigh((small + small.T) / 2)
     return values[::-1][: params.components], basis @ turn[:, ::-1][:, : params.components]
 
 
@@ -189,7 +191,7 @@ def _first_basis(size: int, width: int, seed: int) -> Array:
 
 def _orthonormal(basis: Array) -> Array:
     """An orthonormal basis (size, width) of what the columns span, whatever their rank; `basis` is used up."""
-    q: Array = scipy.linalg.qr(np.asfortranarray(basis), mode="economic", overwrite_a=True, check_finite=False)[0]
+    q: Array = linalg.qr(np.asfortranarray(basis), mode="economic", overwrite_a=True, check_finite=False)[0]
     return q
 
 

@@ -15,9 +15,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-import numba
 import numpy as np
 
+from tasks.later import numba
 from tasks.quantize.assign import add_assigned
 from tasks.quantize.kmeans import CodebookSums
 from tasks.rows.base import Array

@@ -35,10 +35,13 @@ class Feed(Protocol):
     def __getitem__(self, position: int, /) -> Chunk: ...
 
 
-def falling_steps(first: float, begin: float, end: float, count: int) -> Array:
-    """`count` steps of a straight line from `first` at progress 0 to zero at progress 1, between two progresses."""
+FRESH = 0.9  # of a fit of one pass, in which the step does not fall: what is met there has never been met before
+
+
+def falling_steps(first: float, begin: float, end: float, count: int, flat: float = 0.0) -> Array:
+    """`count` steps between two progresses: `first` up to progress `flat`, then a straight line to zero at 1."""
     progress = begin + (end - begin) * np.arange(count) / max(count, 1)
-    return np.asarray(first * (1.0 - progress), np.float64)
+    return np.asarray(first * np.minimum(1.0, (1.0 - progress) / (1.0 - flat)), np.float64)
 
 
 def local_passes(
@@ -53,12 +56,12 @@ def local_passes(
     state, params = ScaledParameters(centred(problem, start)), problem.params
     loss, met = 0.0, 0
     passes = problem.settled().passes
-    for one_pass in range(passes):
-        rng = stream(problem.seed, "sgd", problem.name, round_index, partition, one_pass)
+    for pass_index in range(passes):
+        rng = stream(problem.seed, "sgd", problem.name, round_index, partition, pass_index)
         for position, which in enumerate(rng.permutation(len(feed))):
             chunk = feed[int(which)]
             order = rng.permutation(chunk.index.size)
-            done = round_index * passes + one_pass
+            done = round_index * passes + pass_index
             begin, end = ((done + (position + extra) / len(feed)) / (params.rounds * passes) for extra in (0, 1))
             loss += _chunk_steps(chunk, order, state, problem, begin, end)
             met += order.size
@@ -82,7 +85,8 @@ def _chunk_steps(
     if problem.constant_step:
         steps, curvature = np.full(count, step), 0.0  # the plain algorithm, as published
     else:
-        steps, curvature = falling_steps(step, begin, end, count), problem.loss.curvature
+        flat = FRESH if problem.settled().brief and problem.all_passes == 1 else 0.0
+        steps, curvature = falling_steps(step, begin, end, count, flat), problem.loss.curvature
     where, centre = chunk.index[order], problem.settled().centre
     if isinstance(problem.scorer, Fused):
         common = labels, where, steps, batch, problem.decay, centre

@@ -12,6 +12,8 @@ from tasks.fit.targets import Targets
 from tasks.losses.base import Loss
 from tasks.rows.base import Array
 
+BIAS_SHARES = {1: 1 / 16, 2: 1 / 4}  # of a row's squared norm, by the passes of a brief fit
+
 
 @dataclass(frozen=True, slots=True)
 class StepTrial:
@@ -24,6 +26,8 @@ class StepTrial:
     blank_loss      mean loss of scores that are all 0, on the sample
     tried           ((step, objective on the sample after a short fit), ...); empty when the step was given
     rows            rows in the sample
+    brief           whether the fit has one pass or two in all, over more rows than the sample: it ends before it could
+                    learn its rows by heart
     centre          (n_features,) float32: the mean row of the sample, when training takes it away from dense rows
     """
 
@@ -34,6 +38,7 @@ class StepTrial:
     blank_loss: float
     tried: tuple[tuple[float, float], ...]
     rows: int
+    brief: bool = False
     centre: Array | None = field(default=None, compare=False)
 
     def as_json(self) -> dict[str, Any]:
@@ -79,11 +84,20 @@ class SgdProblem:
         return self.trial
 
     def with_trial(self, trial: StepTrial) -> SgdProblem:
-        """The same problem with its step chosen; a bias learns at the pace of the rows' own scale."""
+        """The same problem with its step chosen; a bias learns at the pace of the rows' own scale.
+
+        In a brief fit its noise would stay: there it counts as a shorter feature, by BIAS_SHARES.
+        """
         scorer = self.scorer
         if isinstance(scorer, LinearScorer) and scorer.bias:
-            scorer = replace(scorer, bias_rate=trial.squared_norm)
+            share = BIAS_SHARES[self.params.rounds * trial.passes] if trial.brief else 1.0
+            scorer = replace(scorer, bias_rate=share * trial.squared_norm)
         return replace(self, scorer=scorer, trial=trial)
+
+    @property
+    def all_passes(self) -> int:
+        """Over the rows, in the whole fit. Raises ValueError before the trial."""
+        return self.params.rounds * self.settled().passes
 
     @property
     def constant_step(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import isfinite
 from typing import Literal, Protocol, runtime_checkable
@@ -62,19 +63,29 @@ class ScaledParameters:
         """Takes a copy, so that a start that is shared or mapped read-only stays as it is."""
         self.values: Parameters = {name: np.array(values, order="C") for name, values in parameters.items()}
         self.scale = 1.0
+        self.restore: Callable[[Parameters], Parameters] | None = None  # of steps that keep `values` in another shape
 
     def decay(self, factor: float) -> None:
         """parameters *= factor; a factor below 0 (a step longer than 1 / regularization) acts as 0."""
         self.scale *= max(factor, 0.0)
         if self.scale < self.SMALLEST:
-            self.settle()
+            self._multiply_in()
 
     def settle(self) -> Parameters:
         """The parameters with the scale multiplied in; owned by this object."""
+        self._multiply_in()
+        return self.restored()
+
+    def restored(self) -> Parameters:
+        """The values in the shape in which they came."""
+        if self.restore is not None:
+            self.values, self.restore = self.restore(self.values), None
+        return self.values
+
+    def _multiply_in(self) -> None:
         for values in self.values.values():
             values *= values.dtype.type(self.scale)
         self.scale = 1.0
-        return self.values
 
 
 @runtime_checkable
@@ -120,7 +131,7 @@ def descend(
 ) -> float:
     """One step per batch of `order`: w <- (1 - step decay) w - step (mean gradient of the batch, taken before it).
 
-    state    changed in place
+    state    changed in place; where its values lie in another shape afterwards, it restores them when it settles
     labels   (n_rows,) int32, one per row of `rows`
     order    (n,) int64: rows in the order they are met; repeats allowed
     steps    (ceil(n / batch),) float64: one step per batch
@@ -135,7 +146,15 @@ def descend(
             scorer, loss, state.values, state.scale, rows, labels, order, steps, batch, decay, curvature, state.SMALLEST
         )  # fmt: skip
         return total
-    total = 0.0
+    from tasks.fit.dense_steps import descend_dense, fits_dense  # vector instructions: numba is loaded with them
+
+    if fits_dense(scorer, rows, state.values):
+        return descend_dense(scorer, loss, state, rows, labels, order, steps, batch, decay, curvature, centre)
+    from tasks.fit.hashed_steps import descend_hashed, fits_hashed
+
+    if centre is None and fits_hashed(scorer, rows, state.values, batch):
+        return descend_hashed(scorer, loss, state, rows, labels, order, steps, batch, decay, curvature)
+    total, _ = 0.0, state.restored()
     for position, step in enumerate(steps.tolist()):
         chosen = order[position * batch : (position + 1) * batch]
         part = rows.take(chosen)

@@ -1,6 +1,6 @@
 """Softmax classifiers of dense rows by a quasi-Newton method on whole passes, without a step size.
 
-Limited-memory BFGS (Nocedal & Wright 2006, section 7.2) whose first guess of the Hessian is not a multiple of the
+Limited-memory BFGS (`quasi_newton`) whose first guess of the Hessian is not a multiple of the
 identity but what it nearly is for weights of 0: h_q times the rows' covariance, h_q = p_q (1 - p_q) of the share p_q of
 each output. Then a dozen passes do what plain gradients need hundreds for, however unlike the features' variances are.
 The start is the rows' shares: bias log p_q.
@@ -13,15 +13,16 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
+from tasks.fit.quasi_newton import descend
+from tasks.later import later
 from tasks.losses.child_softmax import child_softmax_rows
 from tasks.rows.base import Array, Rows
 
+linalg = later("scipy.linalg")
+
 PASSES = 16  # over the rows at most, trials of a step not counted
 ENOUGH = 1e-3  # of the objective: less than this to be gained ends it
-MEMORY = 8  # pairs of steps and changes of the gradient
-ARMIJO, SHORTEST = 1e-4, 1e-3
 WIDEST = 2048  # wider rows: the diagonal of the covariance instead ...
 FEWEST = 0.25  # ... and for fewer rows than this times their features, if these are more than SMALLEST
 SMALLEST = 256
@@ -131,30 +132,10 @@ def _fit(
 
 def _descend(problem: _Problem, point: Array, precondition: Any, bias: bool) -> SoftmaxFit:
     """Quasi-Newton steps from `point` (d + 1, Q), whose last row is the bias."""
-    pairs: list[tuple[Array, Array, float]] = []
-    value, gradient = _at(problem, point, bias)
-    passes = 1
-    for _ in range(PASSES):
-        step = _direction(gradient, pairs, precondition)
-        slope = float(np.vdot(step, gradient))
-        if not slope > ENOUGH * value:
-            break
-        length = 1.0
-        while True:
-            new = point - length * step
-            new_value, new_gradient = _at(problem, new, bias)
-            passes += 1
-            if new_value <= value - ARMIJO * length * slope or length < SHORTEST:
-                break
-            length *= 0.5
-        if not new_value < value:
-            break
-        moved, changed = new - point, new_gradient - gradient
-        if (product := float(np.vdot(moved, changed))) > 0:
-            pairs = [*pairs, (moved, changed, 1.0 / product)][-MEMORY:]
-        point, value, gradient = new, new_value, new_gradient
-    weights = point[:-1].astype(np.float32)
-    return SoftmaxFit(weights, (point[-1] - problem.mean @ weights).astype(np.float32), value, passes)
+    found = descend(lambda at: _at(problem, at, bias), point, precondition, PASSES, ENOUGH)
+    weights = found.point[:-1].astype(np.float32)
+    shift = (found.point[-1] - problem.mean @ weights).astype(np.float32)
+    return SoftmaxFit(weights, shift, found.value, found.passes)
 
 
 def _at(problem: _Problem, point: Array, bias: bool) -> tuple[float, Array]:
@@ -162,23 +143,6 @@ def _at(problem: _Problem, point: Array, bias: bool) -> tuple[float, Array]:
     if not bias:
         gradient[-1] = 0.0
     return value, gradient
-
-
-def _direction(gradient: Array, pairs: list[tuple[Array, Array, float]], precondition: Any) -> Array:
-    """The two-loop recursion: an approximate inverse Hessian times the gradient."""
-    found: Array = gradient.copy()
-    shares: list[float] = []
-    for moved, changed, inverse in reversed(pairs):
-        share = inverse * float(np.vdot(moved, found))
-        found -= share * changed
-        shares.append(share)
-    found = precondition(found)
-    if pairs:
-        _, changed, inverse = pairs[-1]
-        found /= inverse * float(np.vdot(changed, precondition(changed)))
-    for (moved, changed, inverse), share in zip(pairs, reversed(shares), strict=True):
-        found += moved * (share - inverse * float(np.vdot(changed, found)))
-    return found
 
 
 def _metric(
@@ -201,10 +165,10 @@ def _metric(
         return mean, lambda g: g / scale
     covariance = second / n - np.outer(mean, mean).astype(np.float64)
     covariance.flat[:: d + 1] += flat + 1e-6 * float(np.trace(covariance)) / d  # rounding may leave it indefinite
-    factor = cho_factor(covariance, overwrite_a=True, check_finite=False)
+    factor = linalg.cho_factor(covariance, overwrite_a=True, check_finite=False)
 
     def precondition(g: Array) -> Array:
-        return np.asarray(np.vstack([cho_solve(factor, g[:-1], check_finite=False), g[-1:]]) / bend)
+        return np.asarray(np.vstack([linalg.cho_solve(factor, g[:-1], check_finite=False), g[-1:]]) / bend)
 
     return mean, precondition
 

@@ -1,22 +1,25 @@
-"""Steps of one-vs-rest losses on sparse rows, a whole chunk in one call: bit by bit those of `sgd.descend`."""
+"""Steps of the losses of flat classifiers on sparse rows, a whole chunk in one call: the bits of `sgd.descend`."""
 
 from __future__ import annotations
 
 from typing import Any, TypeGuard
 
-import numba
 import numpy as np
 
 from tasks.fit.linear import LinearScorer
+from tasks.later import numba
+from tasks.losses.crammer_singer import CrammerSinger, crammer_singer_rows
 from tasks.losses.hinge import OneVsRestHinge, hinge_rows
 from tasks.losses.logistic import OneVsRestLogistic, logistic_rows
+from tasks.losses.multinomial import Multinomial, multinomial_rows
 from tasks.losses.some_classes import SomeClasses
 from tasks.losses.weights import row_weights
 from tasks.rows import Csr
 from tasks.rows.base import Array, Rows
 
-HINGE, SQUARED_HINGE, LOGISTIC = 0, 1, 2
+HINGE, SQUARED_HINGE, LOGISTIC, MULTINOMIAL, CRAMMER_SINGER = 0, 1, 2, 3, 4
 Separable = OneVsRestHinge | OneVsRestLogistic
+Flat = Separable | Multinomial | CrammerSinger
 
 
 @numba.njit(cache=True, nogil=True)
@@ -40,7 +43,7 @@ def sparse_steps(
     targets  of all rows: outputs (n_rows,) int32, -1 for none, and weights of their losses (n_rows,) float64
     order, steps, batch, decay  as in `sgd.descend`
     damping  (curvature of the loss, how much longer steps of the bias are)
-    loss     (kind, weight of the positive output)
+    loss     (kind, weight of the positive output of one-vs-rest)
     weights  (n_features, n_outputs) float32 and bias (n_outputs,) or (0,) float32: changed in place
     returns  (sum of losses, scale)
     """
@@ -70,6 +73,10 @@ def _losses(scores: Array, outputs: Array, row_weight: Array, loss: tuple[int, f
     total: float
     if loss[0] == LOGISTIC:
         total = logistic_rows(scores, outputs, row_weight, loss[1], residuals)
+    elif loss[0] == MULTINOMIAL:
+        total = multinomial_rows(scores, outputs, row_weight, residuals)
+    elif loss[0] == CRAMMER_SINGER:
+        total = crammer_singer_rows(scores, outputs, row_weight, residuals)
     else:
         total = hinge_rows(scores, outputs, row_weight, loss[1], loss[0] == SQUARED_HINGE, residuals)
     return total
@@ -140,7 +147,7 @@ def fits(scorer: object, loss: object, rows: Rows, parameters: dict[str, Array])
     whole = loss.loss if isinstance(loss, SomeClasses) else loss
     return (
         isinstance(scorer, LinearScorer)
-        and isinstance(whole, OneVsRestHinge | OneVsRestLogistic)
+        and isinstance(whole, Flat)
         and isinstance(rows, Csr)
         and rows.data.dtype == np.float32
         and all(values.dtype == np.float32 for values in parameters.values())
@@ -182,7 +189,7 @@ def descend_sparse(
         batch,
         float(decay),
         (float(curvature), float(scorer.bias_rate)),
-        (_kind(weighing), float(weighing.positive_weight)),
+        (_kind(weighing), float(getattr(weighing, "positive_weight", 1.0))),
         parameters["weights"],
         parameters.get("bias", np.zeros(0, np.float32)),
         float(scale),
@@ -191,7 +198,11 @@ def descend_sparse(
     return done
 
 
-def _kind(loss: Separable) -> int:
+def _kind(loss: Flat) -> int:
+    if isinstance(loss, Multinomial):
+        return MULTINOMIAL
+    if isinstance(loss, CrammerSinger):
+        return CRAMMER_SINGER
     if isinstance(loss, OneVsRestLogistic):
         return LOGISTIC
     return SQUARED_HINGE if loss.squared else HINGE

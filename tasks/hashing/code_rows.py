@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-import numba
 import numpy as np
 
 from tasks.hashing.densify import borrow, borrow_around, reduce_codes
@@ -23,6 +22,7 @@ from tasks.hashing.tiles import (
 )
 from tasks.hashing.windows import check_window, draw_windows
 from tasks.hashing.wta import DWTA, CodeParams
+from tasks.later import numba
 from tasks.rows import Csr, OneHot, Rows
 from tasks.rows.base import Array
 

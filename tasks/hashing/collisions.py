@@ -10,10 +10,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
 from tasks.hashing.murmur import bucket_of, feature_words, mixed_key
+from tasks.later import numba
 from tasks.rows.base import Array
 
 FEATURES_AT_ONCE = 4096  # words hashed before they are looked up: they stay in the first-level cache

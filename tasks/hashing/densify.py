@@ -6,10 +6,10 @@ not empty borrow across the end, from what the first hash has in the end.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from tasks.hashing.tiles import EMPTY, LANES, flat
+from tasks.later import numba
 from tasks.rows.base import Array
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from tasks.hashing.murmur import BUCKET_BITS, is_negative, mixed_key, remainder, seeded
+from tasks.later import numba
 from tasks.rows.base import Array
 
 ENTRIES_AT_ONCE = 2048  # entries hashed before they are scattered: what is written is still in the first-level cache

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import cast
 
-import numba
 import numpy as np
 
 from tasks.errors import ParamError
 from tasks.hashing.entries import add_hashed, hash_entries
 from tasks.hashing.merge import MOST_SCRATCH, hash_merged
 from tasks.hashing.murmur import bucket_of, feature_words, is_negative, mixed_keys
+from tasks.later import numba
 from tasks.rows.base import Array, Rows
 from tasks.rows.csr import Csr, merged
 from tasks.rows.dense import Dense

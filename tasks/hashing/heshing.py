@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 
@@ -35,6 +35,9 @@ from tasks.hashing.sparse import (
 )
 from tasks.rows.base import Array, Rows
 from tasks.rows.csr import Csr
+
+if TYPE_CHECKING:
+    from tasks.hashing.mirror import Mirror
 
 ROWS_AT_ONCE = 1024  # rows decoded, and rows of node scores, at a time
 TILE_ELEMENTS = 2**19  # un-hashed weights held at a time (2 MB in float32)
@@ -145,6 +148,18 @@ class HashedScorer:
         columns = (layout.seeds, layout.first, layout.last, np.arange(layout.n_slots))
         nodes: Array = np.stack([column[layout.first >= 0].astype(np.int64) for column in columns], axis=1)
         return nodes
+
+    @cached_property
+    def has_mirror(self) -> bool:
+        """Whether `mirror` can be had, and pays."""
+        return self._layout.has_mirror(self.n_features, self.n_tables * self.n_buckets)
+
+    @cached_property
+    def mirror(self) -> Mirror:
+        """Where the plain weights of all nodes are: found once for many steps."""
+        from tasks.hashing.mirror import Mirror  # vector instructions: numba is loaded with them
+
+        return Mirror.of(self._layout, self.n_tables, self.n_buckets, self.n_features)
 
     def whole_vector(self, table: Array) -> Array:
         """The paper's w (n_levels * n_buckets,), root first, of a table: with the root's block of zeros put back."""

@@ -10,10 +10,10 @@ the node's column in a matrix of node scores (its slot, see `layout.py`).
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from tasks.hashing.murmur import bucket_of, feature_words, is_negative
+from tasks.later import numba
 from tasks.rows.base import Array
 
 SEED, FIRST, LAST, COLUMN = 0, 1, 2, 3
@@ -46,14 +46,16 @@ def unhash(base: Array, table: Array, nodes: Array, mixed: Array, out: Array) ->
 @numba.njit(cache=True, nogil=True)
 def subtract_hashed(vectors: Array, nodes: Array, mixed: Array, table: Array) -> None:
     """table[level, h(j)] -= xi(j) vectors[e, j] at each of the node's levels; vectors (n_nodes, n_features)."""
-    words = np.empty(mixed.size, np.uint32)
+    words, signed = np.empty(mixed.size, np.uint32), np.empty(mixed.size, table.dtype)
     for e in range(nodes.shape[0]):
         feature_words(mixed, np.uint32(nodes[e, SEED]), table.shape[1], words)
         vector = vectors[e]
+        for j in range(mixed.size):  # by itself, as a loop without branches: signs are random
+            signed[j] = vector[j] if is_negative(words[j]) else -vector[j]
         for level in range(nodes[e, FIRST], nodes[e, LAST] + 1):
             target = table[level]
             for j in range(mixed.size):
-                target[bucket_of(words[j])] += vector[j] if is_negative(words[j]) else -vector[j]
+                target[bucket_of(words[j])] += signed[j]
 
 
 @numba.njit(cache=True, nogil=True)
@@ -90,8 +92,9 @@ def residuals_below(residuals: Array, parent: Array, leaf_of_class: Array, scale
     for i in range(out.shape[0]):
         sums, given = out[i], residuals[i]
         for c in range(leaf_of_class.size):
-            sums[leaf_of_class[c]] += scale * given[c]
+            if given[c] != 0:  # of some losses few are: then this is all that is done for a class
+                sums[leaf_of_class[c]] += scale * given[c]
         for u in range(parent.size - 1, -1, -1):
-            if parent[u] >= 0:
+            if sums[u] != 0 and parent[u] >= 0:
                 sums[parent[u]] += sums[u]
     return out

@@ -15,6 +15,8 @@ import numpy as np
 
 from tasks.rows.base import Array
 
+PANEL = 16  # nodes whose weights of a feature lie beside each other in a mirror (`mirror.py`)
+MOST_PLACES = 2**25  # nodes times features of a mirror: 128 MB of weights
 ADDED_PER_LOOKUP = 5  # numbers of a row of the table added to another in the time of one look-up, measured
 
 
@@ -77,6 +79,16 @@ class NodeLayout:
     def n_scored(self) -> int:
         return int(np.count_nonzero(self.first >= 0))
 
+    def has_mirror(self, n_features: int, n_numbers: int) -> bool:
+        """Whether a mirror can hold what the nodes use of a table of n_numbers, and pays.
+
+        In a smaller table nearly all places share their buckets, and it lies in a nearer cache.
+        """
+        scored = self.first >= 0
+        if not mirror_bytes(self.n_slots, n_features, n_numbers) or self.n_scored * n_features > n_numbers:
+            return False
+        return bool(np.array_equal(self.first[scored], self.last[scored]))
+
     @cached_property
     def _short_down_to(self) -> Array:
         """(n_tables,): short slots whose rows begin at a row or above it."""
@@ -93,3 +105,17 @@ class NodeLayout:
         worth = self._short_down_to * looked_up * ADDED_PER_LOOKUP >= max(n_buckets, 1)
         worth &= self._short_down_to > 0
         return int(np.argmax(worth)) if worth.any() else len(self.segments)
+
+
+def padded(n_nodes: int) -> int:
+    """Nodes of whole panels."""
+    return -(-n_nodes // PANEL) * PANEL
+
+
+def mirror_bytes(n_nodes: int, n_features: int, n_numbers: int) -> int:
+    """Bytes of a mirror and its making at most, of a table of n_numbers: weights, shared places and buckets, counts.
+
+    0 where there is none for the size.
+    """
+    places = padded(n_nodes) * n_features
+    return 16 * places + 2 * n_numbers if 0 < places <= min(MOST_PLACES, n_numbers + PANEL * n_features) else 0

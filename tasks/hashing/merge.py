@@ -7,10 +7,10 @@ row costs its entries and n_buckets / 4096 words. Entries of one bucket are adde
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from tasks.hashing.entries import hash_entries_into
+from tasks.later import numba
 from tasks.rows.base import Array
 
 MOST_SCRATCH = 2**24  # buckets of a scratch; where there are more, sorting is the smaller evil

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
+from tasks.later import numba
 from tasks.rows.base import Array
 
 Word = Any  # np.uint32 inside kernels

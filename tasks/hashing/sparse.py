@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
 from tasks.hashing.murmur import bucket_of, feature_words, is_negative, mixed_key, node_words
+from tasks.later import numba
 from tasks.rows.base import Array
 
 Turned = Any  # inside kernels: the four arrays of `by_column`

@@ -7,9 +7,9 @@ numbers. Slots are the features that some hash looks at; the last slot takes all
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from tasks.later import numba
 from tasks.rows.base import Array
 
 LINE_BYTES = 64  # of a cache line

@@ -6,10 +6,10 @@ Shrivastava 2018, section 2), so only those are drawn: K steps of a Fisher-Yates
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from tasks.errors import ParamError
+from tasks.later import numba
 from tasks.rows.base import Array
 from tasks.seeds import stream
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
 from tasks.errors import ParamError
+from tasks.exponential import LANES, largest
+from tasks.exponential import total as total_of
+from tasks.later import numba
+from tasks.losses.powers import raise_row
 from tasks.rows.base import Array
 
 NONE = -1  # a row of a class that no child holds
@@ -21,27 +24,30 @@ def child_softmax_rows(scores: Array, children: Array, reference: bool, out: Arr
     reference    whether there is one more output, "none of them", of score 0; without it rows of NONE pull no weights
                  and cost log Q, as those of scores that tell nothing
     """
-    total = 0.0
+    total, zero = 0.0, scores.dtype.type(0)
+    room = np.empty((2, scores.shape[1]), scores.dtype)
+    lowered, turns = room[0], room[1]
+    few, lanes = np.empty(LANES, scores.dtype), np.empty(LANES)
     for i in range(scores.shape[0]):
-        child = children[i]
+        row, child = out[i], children[i]
         if child < 0 and not reference:
             total += np.log(scores.shape[1])
-            out[i] = 0.0
+            for q in range(row.size):
+                row[q] = zero
             continue
-        highest = scores[i, 0]
-        for q in range(1, scores.shape[1]):
-            highest = max(highest, scores[i, q])
-        if reference:
-            highest = max(highest, scores.dtype.type(0.0))
-        own = scores[i, child] - highest if child >= 0 else -highest
-        mass = np.exp(-np.float64(highest)) if reference else 0.0
-        for q in range(scores.shape[1]):
-            out[i, q] = np.exp(scores[i, q] - highest)
-            mass += out[i, q]
-        for q in range(scores.shape[1]):
-            out[i, q] /= mass
+        for q in range(row.size):
+            row[q] = scores[i, q]
+        highest = largest(row, few)
+        if reference and highest < zero:
+            highest = zero
+        own = np.float64(row[child] - highest) if child >= 0 else -np.float64(highest)
+        raise_row(row, highest, lowered, turns)
+        mass = total_of(row, lanes) + (np.exp(-np.float64(highest)) if reference else 0.0)
+        share = scores.dtype.type(1.0 / mass)
+        for q in range(row.size):
+            row[q] *= share
         if child >= 0:
-            out[i, child] -= 1.0
+            row[child] -= scores.dtype.type(1)
         total += np.log(mass) - own
     return total
 

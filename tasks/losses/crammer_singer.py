@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
+from tasks.exponential import LANES, largest
+from tasks.later import numba
 from tasks.losses.weights import checked_class_weight, row_weights
 from tasks.rows.base import Array
 
@@ -18,18 +19,21 @@ def crammer_singer_rows(scores: Array, labels: Array, weights: Array, out: Array
     scores, out (n_rows, n_outputs) float; labels (n_rows,) int32 in [0, n_outputs); weights (n_rows,) float64
     A row's loss is max_r {[r != y] + s_r} - s_y; the maximum is taken at the smallest such r.
     """
-    total = 0.0
+    total, one, few = 0.0, scores.dtype.type(1), np.empty(LANES, scores.dtype)
     for i in range(scores.shape[0]):
-        label = labels[i]
-        worst, highest = 0, -np.inf
-        for c in range(scores.shape[1]):
-            out[i, c] = 0.0
-            value = scores[i, c] + (0.0 if c == label else 1.0)
-            if value > highest:
-                worst, highest = c, value
-        total += weights[i] * (highest - scores[i, label])
-        out[i, worst] += weights[i]
-        out[i, label] -= weights[i]
+        row, target, label = scores[i], out[i], labels[i]
+        for c in range(row.size):
+            target[c] = row[c] + one
+        target[label] = row[label]
+        highest = largest(target, few)
+        worst = 0
+        while worst < row.size - 1 and target[worst] < highest:
+            worst += 1
+        total += weights[i] * np.float64(highest - row[label])
+        for c in range(row.size):
+            target[c] = 0.0
+        target[worst] += weights[i]
+        target[label] -= weights[i]
     return total
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
+from tasks.exponential import LANES, dot
+from tasks.exponential import total as total_of
+from tasks.later import numba
 from tasks.losses.weights import check_positive_weight, checked_class_weight, row_weights
 from tasks.rows.base import Array
 
@@ -18,16 +20,28 @@ def hinge_rows(scores: Array, labels: Array, weights: Array, positive: float, sq
     scores, out (n_rows, n_outputs) float; labels (n_rows,) int32, < 0 for a row that is negative everywhere
     weights (n_rows,) float64 multiplies a row's loss; `positive` multiplies the loss of the row's own output
     """
-    total = 0.0
+    total, lanes = 0.0, np.empty(LANES)
+    one, zero = scores.dtype.type(1), scores.dtype.type(0)
     for i in range(scores.shape[0]):
-        for c in range(scores.shape[1]):
-            sign = 1.0 if c == labels[i] else -1.0
-            margin = 1.0 - sign * scores[i, c]
-            out[i, c] = 0.0
-            if margin > 0.0:
-                weight = weights[i] * positive if sign > 0.0 else weights[i]
-                total += weight * (margin * margin if squared else margin)
-                out[i, c] = -sign * weight * (2.0 * margin if squared else 1.0)
+        row, target, label = scores[i], out[i], labels[i]
+        for c in range(row.size):
+            margin = one + row[c]
+            target[c] = margin if margin > zero else zero
+        if label >= 0:
+            target[label] = zero
+        weight = scores.dtype.type(2 * weights[i] if squared else weights[i])
+        if squared:
+            total += weights[i] * dot(target, target, lanes)
+            for c in range(row.size):
+                target[c] *= weight
+        else:
+            total += weights[i] * total_of(target, lanes)
+            for c in range(row.size):
+                target[c] = weight if target[c] > zero else zero
+        if label >= 0 and row[label] < one:
+            margin = one - row[label]
+            total += weights[i] * positive * (margin * margin if squared else margin)
+            target[label] = -weights[i] * positive * (2.0 * margin if squared else 1.0)
     return total
 
 

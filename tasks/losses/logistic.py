@@ -4,25 +4,39 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
+from tasks.exponential import LANES
+from tasks.exponential import total as total_of
+from tasks.later import numba
+from tasks.losses.powers import raise_row, sum_log1p
 from tasks.losses.weights import check_positive_weight, checked_class_weight, row_weights
 from tasks.rows.base import Array
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")  # a check for divisors of 0 would not vectorise
 def logistic_rows(scores: Array, labels: Array, weights: Array, positive: float, out: Array) -> float:
     """Fill `out` with d(loss)/d(scores) and return the sum of losses; arguments as in `hinge_rows`."""
-    total = 0.0
+    total, lanes = 0.0, np.empty(LANES)
+    one, zero = scores.dtype.type(1), scores.dtype.type(0)
+    room = np.empty((3, scores.shape[1]), scores.dtype)
+    powers, lowered, turns = room[0], room[1], room[2]
     for i in range(scores.shape[0]):
-        for c in range(scores.shape[1]):
-            sign = 1.0 if c == labels[i] else -1.0
-            weight = weights[i] * positive if sign > 0.0 else weights[i]
-            margin = sign * scores[i, c]
-            small = np.exp(-abs(margin))  # in (0, 1]: neither branch overflows
-            total += weight * (np.log1p(small) + max(0.0, -margin))
-            out[i, c] = -sign * weight * (small if margin >= 0.0 else 1.0) / (1.0 + small)
+        row, target, label = scores[i], out[i], labels[i]
+        for c in range(row.size):
+            powers[c] = -abs(row[c])  # e^x is in (0, 1]: neither sign overflows
+            target[c] = row[c] if row[c] > zero else zero
+        raise_row(powers, zero, lowered, turns)
+        loss = sum_log1p(powers, lanes) + total_of(target, lanes)
+        weight = scores.dtype.type(weights[i])
+        for c in range(row.size):
+            target[c] = weight * (powers[c] if row[c] < zero else one) / (one + powers[c])
+        if label >= 0:
+            lost = np.log1p(np.float64(powers[label])) + max(0.0, -row[label])
+            loss += positive * lost - (lost + row[label])
+            share = (one if row[label] < zero else powers[label]) / (one + powers[label])
+            target[label] = -weights[i] * positive * share
+        total += weights[i] * loss
     return total
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
+from tasks.exponential import LANES, largest
+from tasks.exponential import total as total_of
+from tasks.later import numba
+from tasks.losses.powers import raise_row
 from tasks.losses.weights import checked_class_weight, row_weights
 from tasks.rows.base import Array
 
@@ -18,19 +21,21 @@ def multinomial_rows(scores: Array, labels: Array, weights: Array, out: Array) -
     scores, out (n_rows, n_outputs) float; labels (n_rows,) int32 in [0, n_outputs); weights (n_rows,) float64
     """
     total = 0.0
+    lowered, turns = np.empty(scores.shape[1], scores.dtype), np.empty(scores.shape[1], scores.dtype)
+    few, lanes = np.empty(LANES, scores.dtype), np.empty(LANES)
     for i in range(scores.shape[0]):
-        highest = scores[i, 0]
-        for c in range(1, scores.shape[1]):
-            highest = max(highest, scores[i, c])
-        mass = 0.0
-        for c in range(scores.shape[1]):
-            out[i, c] = np.exp(scores[i, c] - highest)
-            mass += out[i, c]
-        factor = weights[i] / mass
-        for c in range(scores.shape[1]):
-            out[i, c] *= factor
-        out[i, labels[i]] -= weights[i]
-        total += weights[i] * (np.log(mass) + highest - scores[i, labels[i]])
+        row, target, label = scores[i], out[i], labels[i]
+        for c in range(row.size):
+            target[c] = row[c]
+        highest = largest(row, few)
+        own = np.float64(row[label] - highest)
+        raise_row(target, highest, lowered, turns)
+        mass = total_of(target, lanes)
+        factor = scores.dtype.type(weights[i] / mass)
+        for c in range(row.size):
+            target[c] *= factor
+        target[label] -= scores.dtype.type(weights[i])
+        total += weights[i] * (np.log(mass) - own)
     return total
 
 

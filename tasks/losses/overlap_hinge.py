@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
 from tasks.errors import ParamError
+from tasks.later import numba
 from tasks.losses.weights import checked_class_weight, row_weights
 from tasks.rows.base import Array
 

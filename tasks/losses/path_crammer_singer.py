@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numba
 import numpy as np
 
+from tasks.later import numba
 from tasks.losses.path_loss import PathLoss
 from tasks.rows.base import Array
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-import numba
 import numpy as np
 
+from tasks.later import numba
 from tasks.rows.base import Array
 from tasks.sums import FieldSums
 from tasks.taxonomy import HeightKind, Taxonomy
@@ -29,8 +29,14 @@ def hierarchical_to_flat(hierarchical_error: float, flat_error: float) -> float:
 @numba.njit(cache=True, nogil=True)
 def holds(sorted_classes: Array, label: int) -> bool:
     """Is `label` in an ascending run of classes?"""
-    place = np.searchsorted(sorted_classes, label)
-    return bool(place < sorted_classes.size and sorted_classes[place] == label)
+    first, last = 0, sorted_classes.size  # searchsorted compiles for a second
+    while first < last:
+        middle = (first + last) // 2
+        if sorted_classes[middle] < label:
+            first = middle + 1
+        else:
+            last = middle
+    return bool(first < sorted_classes.size and sorted_classes[first] == label)
 
 
 @numba.njit(cache=True, nogil=True)

@@ -58,8 +58,13 @@ class PqEncoder:
         return int(self.codebooks.shape[0] * self.codebooks.shape[2])
 
     def encode(self, rows: Rows) -> Rows:
-        """Codes of rows; of rows that are codes, those of what they stand for. Raises ColumnMismatch."""
+        """Codes of rows; of rows that are codes, those of what they stand for: these very codes, of the same codebooks.
+
+        Raises ColumnMismatch.
+        """
         n_subquantizers, _, width = self.codebooks.shape
+        if isinstance(rows, PqCodes) and np.array_equal(rows.codebooks, self.codebooks):
+            return rows
         check_width(rows, n_subquantizers * width, "pq encoder of the")
         codes = np.empty((rows.n_rows, n_subquantizers), np.uint8)
         for start, stop, part in slices(rows, 1):

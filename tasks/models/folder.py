@@ -15,14 +15,14 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from tasks.classes import ClassTable
 from tasks.errors import LabelgroveError
 from tasks.files import beside, disk_room, settle
+from tasks.later import later
 from tasks.models.base import Model, Ranking, has_doubt
 from tasks.models.card import model_card
 from tasks.models.encoder import Encoder, encode_all
@@ -37,6 +37,11 @@ from tasks.models.sums import CARD, CLASSES, HEADER, SUMS, WEIGHTS, check_folder
 from tasks.models.tensors import check_finite, not_finite, read_tensors, shapes_of, write_tensors
 from tasks.places import at, is_remote, put_folder
 from tasks.rows.base import Array, Rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = later("pyarrow")
 
 
 @dataclass(frozen=True, eq=False)

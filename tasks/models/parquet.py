@@ -6,15 +6,20 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING, Any
 
 from tasks.digest import combine
 from tasks.errors import ArtefactError
 from tasks.files import beside, disk_room, replace_file, sync_path
+from tasks.later import later
 from tasks.places import at, is_remote, put_file
+
+pq = later("pyarrow.parquet")
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = later("pyarrow")
 
 NamedError = Callable[[str, str, str], ArtefactError]  # of what, where, hint
 # Without threads and readahead: where no thread can be started any more, their pools would wait for ever.

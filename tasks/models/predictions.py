@@ -13,17 +13,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from tasks.digest import digest_arrays
+from tasks.later import later
 from tasks.models.base import Probabilities, Ranking
 from tasks.models.errors import PredictionsDamaged
 from tasks.models.parquet import Joined, join_tables, read_table, write_table
 from tasks.models.selection import Selected
 from tasks.places import at
 from tasks.rows.base import Array
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = later("pyarrow")
 
 FORMAT, VERSION = "labelgrove.predictions", 1
 AGAIN = "predict again"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from tasks.later import numba
 from tasks.rows.base import Array
 
 NO_CLASS = -1  # where a row names fewer classes than asked

@@ -1,18 +1,25 @@
 """The nearest centroid of every sub-vector: the loop under both training and encoding.
 
 |x - c|^2 and |c|^2 - 2 <x, c> have the same smallest c. Distances are float32, of rows and centroids less `origins`:
-far from zero, the squares that cancel would be larger than what is left. A tile of rows is turned so that one
-coordinate of all its rows is contiguous; then distances, comparisons and least-so-far run over the rows of the tile,
-which the compiler turns into vectors. Ties go to the lowest centroid.
+far from zero, the squares that cancel would be larger than what is left. Ties go to the lowest centroid.
+
+This is done by `nearest_rows`; the loops here are for interpreted runs, which know no vector instructions. A tile of
+rows is turned so that one coordinate of all its rows is contiguous; then distances, comparisons and least-so-far run
+over the rows of the tile.
 """
 
 from __future__ import annotations
 
-import numba
+from collections.abc import Sequence
+
 import numpy as np
 
-from tasks.quantize.products import Array
+from tasks.later import compiles, numba
+from tasks.quantize.nearest_rows import TurnedCodebooks, assign_vectors, turned
+from tasks.quantize.nearest_vectors import CHUNK
+from tasks.quantize.products import Array, decode
 
+COMPILED = compiles()
 ROWS_AT_ONCE = 256  # rows of a tile: its turned coordinates and distances stay in the first-level cache
 NO_DISTANCE = np.float32(np.inf)
 
@@ -93,19 +100,67 @@ def add_assigned(values: Array, codes: Array, codebooks: Array, sums: Array, cou
                 counts[q, code] += 1
 
 
+def _rows(values: Array) -> Array:
+    """Rows as the kernels take them: float32, or float16 as it is where vectors widen it."""
+    halves = COMPILED and values.dtype == np.float16
+    return np.ascontiguousarray(values, np.float16 if halves else np.float32)
+
+
 def nearest(values: Array, codebooks: Array) -> Array:
     """The code of the nearest centroid (Euclidean, ties lowest) of each sub-vector.
 
-    values (n_rows, n_features) float32 C order; codebooks (n_subquantizers, n_centroids <= 256, width) float32
+    values (n_rows, n_features) float, C order; codebooks (n_subquantizers, n_centroids <= 256, width) float32
     returns (n_rows, n_subquantizers) uint8
     """
+    return assign_vectors(_rows(values), turned(codebooks)) if COMPILED else _nearest(_rows(values), codebooks)
+
+
+def nearest_and_squares(values: Array, codebooks: Array) -> tuple[Array, float, float]:
+    """Codes as of `nearest`, what the rows' squared distances to their centroids sum to, and their squared norms."""
+    values, totals = _rows(values), np.zeros((2, CHUNK))
+    if COMPILED:
+        codes = assign_vectors(values, turned(codebooks), totals)
+    else:
+        codes = _nearest(values, codebooks)
+        away = values - decode(codes, codebooks)
+        totals[:, 0] = [np.einsum("ij,ij->", part, part, dtype=np.float64) for part in (away, values)]
+    return codes, float(totals[0].sum()), float(totals[1].sum())
+
+
+def add_nearest(parts: Sequence[Array], codebooks: Array, sums: Array, counts: Array, errors: Array) -> None:
+    """Add every sub-vector to the sum, count and squared error of its nearest centroid, rows in order.
+
+    parts (n_rows, n_features) float each; codebooks (n_subquantizers, n_centroids <= 256, width) float32; the others as
+    of `zero_sums`
+    """
+    books = TurnedCodebooks.of(codebooks) if COMPILED else None
+    for values in map(_rows, parts):
+        if books is not None:
+            assign_vectors(values, books, sums=(sums, counts, errors))
+        else:
+            add_assigned(values, _nearest(values, codebooks), codebooks, sums, counts, errors)
+
+
+def zero_sums(n_subquantizers: int, n_centroids: int, width: int) -> tuple[Array, Array, Array]:
+    """Sums (n_subquantizers, n_centroids, width) float64, with CHUNK numbers behind them that `add_nearest` may touch.
+
+    And counts int64 and errors float64 (n_subquantizers, n_centroids).
+    """
+    size = n_subquantizers * n_centroids * width
+    sums = np.zeros(size + CHUNK)[:size].reshape(n_subquantizers, n_centroids, width)
+    return sums, np.zeros(sums.shape[:2], np.int64), np.zeros(sums.shape[:2])
+
+
+def _nearest(values: Array, codebooks: Array) -> Array:
+    """By the plain loops; values float32 C order."""
     n_subquantizers = codebooks.shape[0]
     origin = origins(codebooks)
     centred = codebooks - origin[:, None]
     factors = np.ascontiguousarray(-2 * centred, np.float32)
     norms = np.einsum("qct,qct->qc", centred, centred).astype(np.float32)
     codes = np.empty((values.shape[0], n_subquantizers), np.uint8)
-    assign(values, origin, factors, norms, codes)
+    with np.errstate(over="ignore", invalid="ignore"):  # of numbers that are not finite, when interpreted
+        assign(values, origin, factors, norms, codes)
     return codes
 
 

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import add
 
 import numpy as np
 
 from tasks.io import Block, read_rows, read_split, take_rows, write_codes
+from tasks.quantize.assign import nearest_and_squares
 from tasks.quantize.kmeans import CodebookSums, assign_and_sum
-from tasks.quantize.pq import decode, encode
 from tasks.quantize.products import Array
-from tasks.rows import Rows
+from tasks.rows import Dense, Rows
 from tasks.seeds import stream
 from tasks.sums import FieldSums
 
 FEWEST_BLOCKS = 32  # blocks that a sample is drawn from, where there are so many
-LEAST_WORK = 2**29  # multiply-adds of a task of k-means: a twentieth of a second, ten times what handing it out costs
+LEAST_WORK = 2**31  # multiply-adds of a task of k-means: a tenth of a second, ten times what handing it out costs
+FEWEST_ROWS = 2048  # of such a task: its sums, of 256 centroids, are as large as 512 rows, and are handed back
 SLICE_BYTES = 2**25  # rows decoded or widened to float32 at a time
 TRAIN = 0  # of the column `split`
 
@@ -81,7 +80,7 @@ def plan_sample(blocks: Sequence[Block], eligible: Sequence[int], wanted: int, s
 
 
 def sample_block(part: SamplePart, dataset: str, seed: int) -> Array:
-    """The rows of a part (part.rows, n_features) float32, in their order in the block.
+    """The rows of a part (part.rows, n_features) float32, or float16 as at rest, in their order in the block.
 
     dataset   path of the dataset whose training split may be drawn; "" for all rows
     """
@@ -92,8 +91,8 @@ def sample_block(part: SamplePart, dataset: str, seed: int) -> Array:
 
 
 def least_rows(n_features: int, n_centroids: int) -> int:
-    """Rows of a task of k-means: LEAST_WORK multiply-adds in a round."""
-    return LEAST_WORK // max(1, n_features * n_centroids) + 1
+    """Rows of a task of k-means: LEAST_WORK multiply-adds in a round, and FEWEST_ROWS."""
+    return max(FEWEST_ROWS, LEAST_WORK // max(1, n_features * n_centroids) + 1)
 
 
 def parted(parts: Sequence[SamplePart], n_features: int, n_centroids: int) -> list[tuple[SamplePart, ...]]:
@@ -109,7 +108,8 @@ def parted(parts: Sequence[SamplePart], n_features: int, n_centroids: int) -> li
 
 def codebook_sums_blocks(parts: tuple[SamplePart, ...], codebooks: Array, dataset: str, seed: int) -> CodebookSums:
     """One round of k-means on a run of parts of the sample, added in their order."""
-    return reduce(add, (assign_and_sum(sample_block(part, dataset, seed), codebooks) for part in parts))
+    first, *more = (sample_block(part, dataset, seed) for part in parts)
+    return assign_and_sum(first, codebooks, *more)
 
 
 def encode_block(block: Block, codebooks: Array, target: str) -> EncodeReport:
@@ -118,16 +118,17 @@ def encode_block(block: Block, codebooks: Array, target: str) -> EncodeReport:
     codes = np.empty((rows.n_rows, codebooks.shape[0]), np.uint8)
     error = norm = 0.0
     for where, values in _slices(rows):
-        codes[where] = encode(values, codebooks)
-        away = values - decode(codes[where], codebooks)
-        error += float(np.einsum("ij,ij->", away, away, dtype=np.float64))
-        norm += float(np.einsum("ij,ij->", values, values, dtype=np.float64))
+        codes[where], away, size = nearest_and_squares(values, codebooks)
+        error, norm = error + away, norm + size
     digest = write_codes(Block(target, block.index, block.start, block.stop), codes)
     return EncodeReport(rows.n_rows, error, norm, (digest,))
 
 
 def _slices(rows: Rows) -> Iterator[tuple[slice, Array]]:
-    """Runs of rows as dense float32, each of at most SLICE_BYTES (or one row)."""
+    """Dense rows whole, as they are; runs of others as dense float32, each of at most SLICE_BYTES (or one row)."""
+    if isinstance(rows, Dense):
+        yield slice(None), rows.values
+        return
     size = max(1, SLICE_BYTES // (4 * max(1, rows.n_features)))
     for start in range(0, rows.n_rows, size):
         stop = min(start + size, rows.n_rows)

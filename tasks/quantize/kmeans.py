@@ -13,7 +13,7 @@ from typing import Protocol, Self
 
 import numpy as np
 
-from tasks.quantize.assign import add_assigned, nearest
+from tasks.quantize.assign import add_nearest, zero_sums
 from tasks.quantize.products import Array
 from tasks.seeds import stream
 from tasks.sums import FieldSums
@@ -88,19 +88,14 @@ class Codebooks:
         return cls(codebooks, tuple(errors), int(np.count_nonzero(sums.counts == 0)))
 
 
-def assign_and_sum(values: Array, codebooks: Array) -> CodebookSums:
-    """Sums, counts and errors of the rows nearest to each centroid.
+def assign_and_sum(values: Array, codebooks: Array, *more: Array) -> CodebookSums:
+    """Sums, counts and errors of the rows nearest to each centroid; of several runs of rows, one after the other.
 
     values (n_rows, n_features) float32; codebooks (n_subquantizers, n_centroids, width) float32
     """
-    n_subquantizers, n_centroids, width = codebooks.shape
-    sums = np.zeros((n_subquantizers, n_centroids, width))
-    counts = np.zeros((n_subquantizers, n_centroids), np.int64)
-    errors = np.zeros((n_subquantizers, n_centroids))
-    values = np.ascontiguousarray(values, np.float32)
-    codes = nearest(values, codebooks)
-    add_assigned(values, codes, codebooks, sums, counts, errors)
-    return CodebookSums(sums, counts, errors)
+    found = zero_sums(*codebooks.shape)
+    add_nearest((values, *more), codebooks, *found)
+    return CodebookSums(*found)
 
 
 def initial_codebooks(sample: Array, n_subquantizers: int, n_centroids: int, seed: int) -> Array:

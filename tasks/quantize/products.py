@@ -13,17 +13,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import numba
 import numpy as np
-from numba.core import config
 from numpy.typing import NDArray
 
+from tasks.emit import LANES, LINE
+from tasks.later import compiles, numba
 from tasks.quantize import tables, tables16
-from tasks.quantize.vectors import GROUP, LANES, LINE, UNIT
+from tasks.quantize.vectors import GROUP, UNIT
 
 Array = NDArray[Any]  # not from tasks.rows, which is built on this module
 
-COMPILED = not config.DISABLE_JIT
+COMPILED = compiles()
 # Rows whose tables are filled once: their sums, and a copy of their codes, stay in the last-level cache
 PART, PART_BYTES = 65_536, 2**25  # for scores: rows, and bytes of their codes
 SUM_PART = 32_768  # for X' R, whose last bits depend on it: a part's rows are added up on their own

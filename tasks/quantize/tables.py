@@ -11,17 +11,15 @@ What limits these loops is the random reading (and, for X' R, writing) of one ca
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from tasks.emit import LANES, LINE, Array, address
+from tasks.later import numba
 from tasks.quantize.vectors import (
     GROUP,
-    LANES,
-    LINE,
     TABLE_BYTES,
     TILE,
     UNIT,
-    Array,
     add_unit,
     add_word,
     copy_line,
@@ -38,12 +36,6 @@ from tasks.quantize.vectors import (
 )
 
 TABLE = TABLE_BYTES // 4  # float32 from one table to the next
-
-
-@numba.njit(cache=True, nogil=True)
-def address(array: Array) -> np.int64:
-    """Of the first element; signed, because numba adds signed and unsigned integers as floats."""
-    return np.int64(array.ctypes.data)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -220,7 +212,11 @@ def subtract_products(words: Array, codebooks: Array, residuals: Array, factor: 
     words (n_groups, n_rows, 1) uint64; out of any strides; the other arrays as in `set_scores`
     """
     n_rows, n_outputs = residuals.shape
-    vectors, tables, panel = aligned(n_rows * LANES), aligned(GROUP * TABLE), aligned(codebooks.shape[2] * LANES)
+    vectors, tables, panel = (
+        aligned(n_rows * LANES),
+        aligned(GROUP * TABLE),
+        aligned(codebooks.shape[2] * LANES),
+    )
     factors = aligned(LANES)
     factors[:] = factor
     for first in range(0, n_outputs, LANES):

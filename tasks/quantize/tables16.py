@@ -14,17 +14,15 @@ The error of a score is at most n_subquantizers * s / 2, and the rounding of flo
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
-from tasks.quantize.tables import TABLE, address, aligned
+from tasks.emit import LANES, LINE, Array, address
+from tasks.later import numba
+from tasks.quantize.tables import TABLE, aligned
 from tasks.quantize.vectors import (
     GROUP,
-    LANES,
-    LINE,
     TABLE_BYTES,
     UNIT,
-    Array,
     add_unit16,
     add_units16,
     round_eight,

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, load_npz
 
 from tasks.digest import digest_arrays
 from tasks.fit.checkpoint import keep, load_kept
+from tasks.later import later
 from tasks.places import at, read_array, reading
 from tasks.rows.base import Array
 from tasks.seeds import stream
@@ -24,6 +24,8 @@ from tasks.svm.class_rows import ClassRows, NodeRows
 from tasks.svm.classifier import Classifier, KernelClassifier, LinearClassifier
 from tasks.svm.gram import GramStore
 from tasks.svm.kernels import Kernel
+
+sparse = later("scipy.sparse")
 
 SPLIT, ONE_VS_ALL, SINGLE = "split", "one-vs-all", "single"  # kinds of nodes
 LOST = "lost"  # of a record: the share of rows that a split loses
@@ -69,7 +71,7 @@ class Ground:
 
     def _confused(self) -> Any:
         with reading(at(self.confused)) as file:
-            return csr_array(load_npz(file))
+            return sparse.csr_array(sparse.load_npz(file))
 
     def node_rows(self, classes: Array, most: int | None = None) -> NodeRows:
         """Rows of some classes, at most `most_rows`, or `most` of them."""

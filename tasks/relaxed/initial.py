@@ -8,19 +8,24 @@ most have none at all; which of equally confused ones are taken is a seeded choi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.sparse import csc_array, csr_array
 
 from tasks.errors import ParamError
+from tasks.later import later
 from tasks.rows.base import Array
+
+if TYPE_CHECKING:
+    from scipy import sparse
+else:
+    sparse = later("scipy.sparse")
 
 BLOCK_CELLS = 2**21  # pairs looked at in one go
 
 
 def least_confused_pairs(
-    confusion: Array | csr_array[Any], samples: int, rng: np.random.Generator, counts: Array | None = None
+    confusion: Array | sparse.csr_array[Any], samples: int, rng: np.random.Generator, counts: Array | None = None
 ) -> Array:
     """The `samples` least confused pairs (a, b), a < b: (min(samples, K (K - 1) / 2), 2) int64.
 
@@ -47,14 +52,14 @@ def least_confused_pairs(
 class _Pairs:
     """The confusion of every pair a < b, made anew block by block: of rows a from `start` on, b from `start` on."""
 
-    def __init__(self, confusion: Array | csr_array[Any], counts: Array | None) -> None:
+    def __init__(self, confusion: Array | sparse.csr_array[Any], counts: Array | None) -> None:
         self.n_classes = confusion.shape[0]
         self.number = self.n_classes * (self.n_classes - 1) // 2
         rows = np.asarray(confusion.sum(axis=1) if counts is None else counts, np.float64).ravel()
         self.per_row = np.divide(1.0, rows, out=np.zeros_like(rows), where=rows > 0)
         dense = isinstance(confusion, np.ndarray)
-        self.by_row: Any = confusion if dense else csr_array(confusion)
-        self.by_column: Any = confusion if dense else csc_array(confusion)
+        self.by_row: Any = confusion if dense else sparse.csr_array(confusion)
+        self.by_column: Any = confusion if dense else sparse.csc_array(confusion)
 
     def block(self, start: int, stop: int) -> Array:
         """(stop - start, K - start) float64; infinite where b <= a."""

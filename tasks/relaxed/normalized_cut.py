@@ -8,10 +8,12 @@ least at the second eigenvector of (D - W) y = lambda D y; rows are cut where, a
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import eigh
 
 from tasks.errors import InputError
+from tasks.later import later
 from tasks.rows.base import Array
+
+linalg = later("scipy.linalg")
 
 ROUNDING = 1e-9  # Ncut values that differ by less count as equal, lest rounding chooses between them
 
@@ -56,9 +58,9 @@ def second_eigenvector(affinity: Array) -> Array:
     scale = np.divide(1.0, roots, out=np.zeros_like(roots), where=roots > 0)
     matrix = matrix_of(affinity, roots, scale, total := degrees.sum())
     last = len(affinity) - 1
-    vectors: Array = eigh(matrix, subset_by_index=[last, last], overwrite_a=True, check_finite=False)[1]
+    vectors: Array = linalg.eigh(matrix, subset_by_index=[last, last], overwrite_a=True, check_finite=False)[1]
     if not vectors.size:  # of many equal eigenvalues LAPACK may find none of the one asked for
-        vectors = eigh(matrix_of(affinity, roots, scale, total), check_finite=False)[1][:, -1:]
+        vectors = linalg.eigh(matrix_of(affinity, roots, scale, total), check_finite=False)[1][:, -1:]
     line: Array = scale * vectors[:, 0]
     return -line if line[np.abs(line).argmax()] < 0 else line
 

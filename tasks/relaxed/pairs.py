@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-import numba
 import numpy as np
 
+from tasks.later import numba
 from tasks.models.base import Ranking
 from tasks.models.errors import ModelFormat
 from tasks.models.slices import slices

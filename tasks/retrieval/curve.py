@@ -13,9 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Self
 
-import numba
 import numpy as np
 
+from tasks.later import numba
 from tasks.rows.base import Array
 from tasks.sums import FieldSums
 

@@ -7,9 +7,9 @@ so that a code that has been loaded is used twice.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from tasks.later import numba
 from tasks.rows.base import Array
 
 RUN = 128  # codes counted in one byte: at most 255

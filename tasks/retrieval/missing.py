@@ -6,10 +6,10 @@ less variance: densification weighs each sample that is not empty by the gap it 
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from tasks.hashing.wta import sentinel_of
+from tasks.later import numba
 from tasks.retrieval.hamming import RUN
 from tasks.rows.base import Array
 

@@ -5,9 +5,9 @@ Distance and row are one number, so that their order is one comparison, and equa
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from tasks.later import numba
 from tasks.rows.base import Array
 
 ROW_BITS = 33  # of a key that say which row; n_features < 2^31 leaves at most 2^30 codes that differ

@@ -8,27 +8,38 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from tasks.digest import digest_arrays
 from tasks.errors import ArtefactError
+from tasks.later import later
 from tasks.models.parquet import Joined, join_tables, read_table, write_table
 from tasks.places import at
 from tasks.rows.base import Array
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = later("pyarrow")
+
 FORMAT, VERSION = "labelgrove.neighbours", 1
 AGAIN = "retrieve again"
 LISTS = {"neighbours": np.int64, "neighbour_labels": np.int32, "distances": np.int32}
-SCHEMA = pa.schema(
-    [
+
+
+@cache
+def schema() -> pa.Schema:
+    """Of a table of neighbours."""
+    fields = [
         pa.field("row", pa.int64(), nullable=False),
         pa.field("label", pa.int32()),
         *(pa.field(name, pa.list_(pa.from_numpy_dtype(dtype))) for name, dtype in LISTS.items()),
     ]
-)
+    return pa.schema(fields)
 
 
 class NeighboursDamaged(ArtefactError):
@@ -65,7 +76,7 @@ def write_neighbours(target: Path, found: Neighbours) -> str:
     for name, dtype in LISTS.items():
         values = np.ascontiguousarray(getattr(found, name), dtype).reshape(-1)
         columns.append(pa.ListArray.from_arrays(offsets, pa.array(values)))
-    write_table(target, pa.table(columns, schema=SCHEMA))
+    write_table(target, pa.table(columns, schema=schema()))
     return found.digest()
 
 
@@ -76,7 +87,7 @@ def read_neighbours(source: str | Path) -> Neighbours:
 
 def neighbours_of(table: pa.Table, where: str) -> Neighbours:
     """The arrays behind a table of neighbours; raises NeighboursDamaged when it is none."""
-    if table.schema.remove_metadata() != SCHEMA:
+    if table.schema.remove_metadata() != schema():
         raise NeighboursDamaged("it is no file of neighbours: the columns are others", where, AGAIN)
     lists = {name: _matrix(table[name], where) for name in LISTS}
     if len({values.shape for values in lists.values()}) > 1:

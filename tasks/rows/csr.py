@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import numba
 import numpy as np
 
+from tasks.later import numba
 from tasks.rows.base import Array, Rows
 
 

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg.blas import dgemm, sgemm
 
+from tasks.later import later
 from tasks.rows.base import Array, Rows
+
+blas = later("scipy.linalg.blas")
 
 ROWS_AT_ONCE = 1024  # rows widened to another dtype at a time
 
@@ -50,7 +52,7 @@ class Dense(Rows):
 
     def subtract_gradient(self, residuals: Array, step: float, weights: Array) -> None:
         """Added up inside BLAS: a temporary of the weights' size would cost more than a small batch's product."""
-        gemm = sgemm if weights.dtype == np.float32 else dgemm
+        gemm = blas.sgemm if weights.dtype == np.float32 else blas.dgemm
         in_place = weights.flags.c_contiguous and weights.dtype in (np.float32, np.float64)
         for where, values in self._slices(weights.dtype):
             part = np.ascontiguousarray(residuals[where], dtype=weights.dtype)

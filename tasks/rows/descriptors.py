@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import numba
 import numpy as np
 
+from tasks.later import numba
 from tasks.rows.base import Array
 from tasks.rows.unscored import UnscoredRows, places_of
 

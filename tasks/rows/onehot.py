@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import numba
 import numpy as np
 
 from tasks.errors import ParamError
+from tasks.later import numba
 from tasks.rows.base import Array, Rows
 from tasks.rows.csr import Csr
 

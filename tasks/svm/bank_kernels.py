@@ -8,9 +8,9 @@ their zeros are held or not.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from tasks.later import numba
 from tasks.rows.base import Array
 from tasks.svm.kernel_dense import RUN
 

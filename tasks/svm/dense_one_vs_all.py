@@ -7,9 +7,9 @@ products of matrices.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from tasks.later import numba
 from tasks.rows import Dense
 from tasks.rows.base import Array
 from tasks.svm.hinge_turn import add_loss, take_turn

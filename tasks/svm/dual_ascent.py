@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
+from tasks.later import numba
 from tasks.rows import Csr, Dense
 from tasks.rows.base import Array
 

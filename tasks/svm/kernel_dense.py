@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numba
 import numpy as np
 
+from tasks.later import numba
 from tasks.rows.base import Array
 
 PRODUCTS, SQUARES, MINIMA, RATIOS = range(4)  # x y; (x - y)^2; min(x, y); (x - y)^2 / (x + y)

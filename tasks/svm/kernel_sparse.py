@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numba
 import numpy as np
 
+from tasks.later import numba
 from tasks.rows.base import Array
 from tasks.rows.csr import Csr
 from tasks.svm.kernel_dense import MINIMA, RATIOS, SQUARES

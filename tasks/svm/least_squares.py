@@ -10,10 +10,12 @@ in place of hinges, a bias free of penalty. One factorisation serves all classes
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from tasks.errors import Diverged, ParamError
+from tasks.later import later
 from tasks.rows.base import Array
+
+linalg = later("scipy.linalg")
 
 
 def least_squares_bytes(n_train: int, n_test: int, n_classes: int) -> int:
@@ -58,10 +60,10 @@ def solve_ridge(gram: Array, ridge: float, targets: Array) -> Array:
         matrix = np.array(gram, np.float64, order="F")
         matrix[np.diag_indices_from(matrix)] += size
         try:
-            factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
-        except LinAlgError:
+            factor = linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+        except np.linalg.LinAlgError:
             continue
-        solved: Array = cho_solve(factor, targets, check_finite=False)
+        solved: Array = linalg.cho_solve(factor, targets, check_finite=False)
         if np.isfinite(solved).all():
             return solved
     what = "kernel values that are not finite, or of no kernel"

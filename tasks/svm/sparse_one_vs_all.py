@@ -6,10 +6,10 @@ for the share of the sweep before its turn, and what they are now for the rest. 
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from tasks.fit.hinge_ascent import FEW, add_scores
+from tasks.later import numba
 from tasks.rows import Csr
 from tasks.rows.base import Array
 from tasks.svm.hinge_turn import add_loss, take_turn

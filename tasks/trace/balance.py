@@ -7,10 +7,12 @@ gives is minus infinity. See `balanced_scale` for how that is had from any weigh
 from __future__ import annotations
 
 import numpy as np
-from scipy import linalg
 
+from tasks.later import later
 from tasks.rows.base import Array
 from tasks.trace.point import Point
+
+linalg = later("scipy.linalg")
 
 RARER = 25.0  # a class without rows starts e^-25 times as likely as the rarest class with rows
 NEVER = 1e4  # below this, e^-NEVER is zero in float32 and in float64

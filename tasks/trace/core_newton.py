@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg
 
+from tasks.later import later
 from tasks.rows.base import Array
 from tasks.trace.balance import missed_by_bias
 from tasks.trace.core_search import Coordinates, Found, expected_gap
@@ -25,6 +25,8 @@ from tasks.trace.point import Point
 from tasks.trace.risk import LocalRisk, Risk, RiskSums, project
 from tasks.trace.singular import thin_svd
 from tasks.trace.solution import Penalty
+
+linalg = later("scipy.linalg")
 
 ACCURACY, PRODUCTS = 0.4, 40  # of a Newton step: of its residual; products with the Hessian at most
 JOINING, STEEPER = 64, 1.0001  # pairs that join a step at most, and over lambda1 their values at least

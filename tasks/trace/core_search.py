@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg
 
+from tasks.later import later
 from tasks.rows.base import Array
 from tasks.trace.balance import missed_by_bias
 from tasks.trace.objective import penalty_of
@@ -23,6 +23,8 @@ from tasks.trace.point import Basis, Point
 from tasks.trace.risk import Risk, RiskSums
 from tasks.trace.soft_threshold import soft_threshold
 from tasks.trace.solution import Penalty
+
+linalg = later("scipy.linalg")
 
 SAFE = 1.3  # L over the curvature met between two points
 FADE = 0.95  # of L a step, as long as the curvature is less

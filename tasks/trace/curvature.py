@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numba
 import numpy as np
-from scipy import linalg
 
 from tasks.exponential import LANES
 from tasks.exponential import dot as float_dot
+from tasks.later import later, numba
 from tasks.rows.base import Array
+
+linalg = later("scipy.linalg")
 
 KEPT = 0.99  # of the sum over rows of 1 - |p|^2
 Change = tuple[Array, Array, Array]  # of P (rank, size), of Q (n_classes, size), and of the bias, or (0,) without one

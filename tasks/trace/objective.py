@@ -6,13 +6,15 @@ J(W, b) = lambda1 |W|_* + lambda2 |W|_F^2 + R_n(W, b): equation (4) of Harchaoui
 from __future__ import annotations
 
 import numpy as np
-from scipy import linalg
 
+from tasks.later import later
 from tasks.rows.base import Array
 from tasks.trace.point import Basis, Point
 from tasks.trace.risk import Risk
 from tasks.trace.singular import signed, thin_svd
 from tasks.trace.solution import Factors, Penalty
+
+linalg = later("scipy.linalg")
 
 NEARLY = 0.1  # largest row sum of |U'U - 1|: its eigenvalues are within this of 1
 CUT = 1e-6  # singular values below this share of the largest count as zero

@@ -7,11 +7,14 @@ loop (SPECS section 3, reading 6).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from tasks.errors import ParamError
 from tasks.trace.point import Point
 from tasks.trace.risk import Risk
-from tasks.trace.solution import Penalty, Solution, Solver, SolverParams, Watch
+from tasks.trace.solution import Penalty, Solution, Solver, SolverParams, Watch, unwatched
+
+ROUGH = 0.02  # relative duality gap on few rows: their best weights are no nearer to those of all rows
 
 
 def geometric(start: float, alpha: float, steps: int) -> list[float]:
@@ -35,16 +38,21 @@ def path(
     watch: Watch,
     skip: int = 0,
     start: Point | None = None,
+    few: Risk | None = None,
 ) -> Iterator[tuple[int, Penalty, Solution]]:
     """(index, penalty, solution) of each pair but the first `skip`, as soon as it is solved.
 
     start  where pair skip - 1 ended: going on from there gives what the whole path would have given
+    few    fewer of the rows: each pair is solved on them first, roughly, and all rows only set that right
 
     Each pair starts where the one before it ended, the first of a row as well: at its other end, which costs no more
     than starting from zero or from the row's neighbour did, and needs nothing else to be kept.
     """
     point = start
+    rough = replace(params, gap=max(ROUGH, params.gap), epsilon=None)
     for index in range(skip, len(penalties)):
+        if few is not None:
+            point = solver(few, penalties[index], rough, bias, point, unwatched).point
         solution = solver(risk, penalties[index], params, bias, point, watch)
         yield index, penalties[index], solution
         point = solution.point

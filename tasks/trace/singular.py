@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg
 
+from tasks.later import later
 from tasks.rows.base import Array
 from tasks.seeds import stream
+
+linalg = later("scipy.linalg")
 
 SMALL_SIDE = 48  # up to this smaller side a full decomposition costs less than a search
 ROOM = 3  # a search for more than 1 / ROOM of all pairs costs more than finding them all

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import linalg
 
+from tasks.later import later
 from tasks.rows.base import Array
+
+linalg = later("scipy.linalg")
 
 
 def soft_threshold(matrix: Array, threshold: float) -> tuple[Array, Array]:

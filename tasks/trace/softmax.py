@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from tasks.exponential import LANES, dot, largest, lower_and_raise32, lower_and_raise64, subtract_x_log_x, total
+from tasks.later import numba
 from tasks.rows.base import Array
 
 OWN, RAISED, OTHERS, TURNED = range(4)  # columns of what `_raise_rows` says of each row

@@ -11,8 +11,8 @@ Frank-Wolfe (Allen-Zhu, Hazan, Hu & Li 2017).
 from __future__ import annotations
 
 import numpy as np
-from scipy import linalg
 
+from tasks.later import later
 from tasks.rows.base import Array
 from tasks.trace.balance import log_shares
 from tasks.trace.certificate import certify, gap_of, relative
@@ -22,6 +22,8 @@ from tasks.trace.objective import factors_of, no_factors, penalty_of, weights_of
 from tasks.trace.point import Basis, Point
 from tasks.trace.risk import LocalRisk, Risk, project
 from tasks.trace.solution import Certificate, Factors, Penalty, Record, Solution, SolverParams, Watch
+
+linalg = later("scipy.linalg")
 
 SAMPLE_ROWS, LEAST_ROWS, SAMPLE_CELLS = 4096, 256, 1 << 24  # rows for the scale of projections; fewer of wide rows
 NEW_MOST = 64  # columns that join beside the turns of W, at most, but for the first basis

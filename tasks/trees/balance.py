@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
+from tasks.later import numba
 from tasks.rows.base import Array, Rows
 from tasks.rows.csr import Csr
+from tasks.rows.pq import PqCodes
 from tasks.seeds import stream
 from tasks.sums import FieldSums
+from tasks.trees.on_codes.class_sums import folded_sums
 
 ITERATIONS = 10
 WIDEST = 1024  # wider rows are folded to this many columns before centroids are taken
@@ -34,8 +36,11 @@ def class_sums(rows: Rows, columns: Array, n_classes: int, seed: int) -> ClassSu
 
     columns  (n_rows,) int32 in [0, n_classes)
     Rows of more than WIDEST columns are folded: column j goes to a random one of WIDEST columns with a random sign,
-    which keeps distances between centroids in expectation; so K centroids of wide sparse rows stay small.
+    which keeps distances between centroids in expectation; so K centroids of wide sparse rows stay small. PQ codes are
+    folded by whole sub-vectors, see `folded_sums`.
     """
+    if isinstance(rows, PqCodes):
+        return ClassSums(folded_sums(rows, columns, n_classes, WIDEST, seed), np.bincount(columns, minlength=n_classes))
     width = min(rows.n_features, WIDEST)
     bucket, sign = _folding(rows.n_features, seed)
     sums = np.zeros((n_classes, width))

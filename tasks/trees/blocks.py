@@ -18,9 +18,12 @@ from tasks.fit.targets import TRAIN, VALIDATION
 from tasks.io import Block, blocks_of, read_rows
 from tasks.losses.child_softmax import child_of
 from tasks.rows.base import Array, Rows
+from tasks.rows.csr import Csr
+from tasks.rows.pq import PqCodes
 from tasks.sums import FieldSums
 from tasks.trees.gather import gather
 from tasks.trees.kmeans.node_fit import plain_rows, sum_likelihoods
+from tasks.trees.kmeans.params import KMeansTreeParams
 from tasks.trees.kmeans.sharpness import TRIED, likelihoods_of
 from tasks.trees.label_tree import grow_node
 from tasks.trees.local import (
@@ -35,6 +38,8 @@ from tasks.trees.local import (
     node_problem,
     sent_down,
 )
+from tasks.trees.on_codes.moments import CodeCounts, CodeFrame, counts_of
+from tasks.trees.on_codes.risk import RiskSum, risk_of
 from tasks.trees.params import TreeParams
 from tasks.trees.place import (
     PARTS,
@@ -105,9 +110,13 @@ def routed_counts(chosen: list[tuple[Members, Array]], split: Split) -> Array:
 
 
 def block_row_bytes(block: Block, params: TreeParams) -> float:
-    """Bytes of a row of a block, as a node that is trained whole holds it."""
+    """Bytes of a row of a block, as a node that is trained whole holds it, and of what its fit holds beside it."""
     rows = read_rows(block)
-    return (plain_rows(rows) if params.foreign else rows).nbytes / max(1, block.n_rows)
+    if not isinstance(params, KMeansTreeParams):
+        return rows.nbytes / max(1, block.n_rows)
+    rows = plain_rows(rows)
+    beside = params.beside_bytes if isinstance(rows, Csr) else 0
+    return rows.nbytes / max(1, block.n_rows) + beside
 
 
 # ---- nodes that are trained by blocks ----------------------------------------------------------------------------
@@ -172,6 +181,33 @@ def node_sgd(
     """One partition's model of one round."""
     problem = node.problem(children, alternation).with_trial(trial)
     return sgd_partition(partition, parameters, problem, round_index)
+
+
+def node_code_counts(part: Partition, node: WideNode, children: Array) -> CodeCounts:
+    """Of the codes of a partition's rows that take part."""
+    return reduce(add, (counts_of(rows) for rows, _ in _learning(part, node, children)))
+
+
+def node_risk(
+    part: Partition, node: WideNode, children: Array, mean: Array, size: float, point: Array, width: float
+) -> RiskSum:
+    """A partition's share of `Passes.risk`; point (d + 1, Q) float32: weights and bias of rows in the frame."""
+    loss = node.ground.params.rounded_loss_of(children, len(node.path), width)
+    weights, bias, frame = point[:-1], point[-1], CodeFrame(mean, size)
+    total = RiskSum.zero(*weights.shape)
+    for rows, columns in _learning(part, node, children):
+        total = total + risk_of(frame.seen(rows), columns, loss, weights, bias)
+    return total
+
+
+def _learning(part: Partition, node: WideNode, children: Array) -> Iterator[tuple[PqCodes, Array]]:
+    """Rows of each block that take part in a fit, and their class columns."""
+    targets = NodeTargets(node, classes_held(children))
+    for block in part.blocks:
+        index, columns = targets.of(block)
+        rows = read_rows(block)
+        assert isinstance(rows, PqCodes)
+        yield (rows if index.size == rows.n_rows else rows.take(index)), columns
 
 
 def over(part: Partition, one: Callable[[Block], Any]) -> Any:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numba
 import numpy as np
 
+from tasks.later import numba
 from tasks.models.errors import ModelFormat
 from tasks.rows.base import Array
 from tasks.trees.prediction.links import LINKS

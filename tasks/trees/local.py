@@ -14,15 +14,17 @@ from tasks.fit.local import LocalOracle
 from tasks.fit.problem import SgdProblem
 from tasks.fit.scorer import Parameters
 from tasks.losses.child_softmax import child_of
-from tasks.models.slices import slices
 from tasks.rows.base import Array, Rows
 from tasks.rows.csr import Csr
+from tasks.rows.pq import PqCodes
 from tasks.trees.kmeans.node_fit import fit_whole, plain_rows, sum_likelihoods
 from tasks.trees.kmeans.params import KMeansTreeParams
 from tasks.trees.kmeans.reach import reached
 from tasks.trees.kmeans.sharpness import likelihoods_of, sharpened
 from tasks.trees.label_tree import grow_node
 from tasks.trees.node import LIKELIHOODS, Grown
+from tasks.trees.on_codes.local import fit_local
+from tasks.trees.on_codes.slices import slices
 from tasks.trees.params import LabelTreeParams, TreeParams
 from tasks.trees.scale import held_likelihoods, scales_of
 from tasks.trees.spherical import class_sums_of
@@ -79,11 +81,16 @@ class LocalNode:
     def learn(self, children: Array, start: Parameters | None, alternation: int) -> FitResult:
         """See `Node.learn`. Rows of a class that no child holds pull no weights, so a label tree leaves them out."""
         name = f"{self.name}/{alternation}"
+        by_tables = self.params.whole_passes
+        if by_tables and self.params.foreign and isinstance(self.rows, PqCodes):
+            return fit_local(self.rows, self.columns, children, self.params, self.depth)
         if isinstance(self.params, KMeansTreeParams):
             targets = child_of(children, self.columns)
             return fit_whole(self.rows, targets, len(children), self.depth > 0, self.params, self.seed, name)
         held = np.flatnonzero(classes_held(children)[self.columns])
         rows = self.rows if held.size == self.rows.n_rows else self.rows.take(held)
+        if by_tables and isinstance(rows, PqCodes):
+            return fit_local(rows, self.columns[held], children, self.params, self.depth, start)
         problem = node_problem(self.rows.n_features, children, self.params, self.seed, name, self.depth)
         problem = replace(problem, params=replace(problem.params, partitions=1, weighted=False))
         return fit(problem, LocalOracle(rows, self.columns[held], problem), start)

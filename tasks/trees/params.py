@@ -10,6 +10,7 @@ from tasks.errors import ParamError
 from tasks.fit.sgd import AUTO, SgdParams
 from tasks.losses.base import Loss
 from tasks.losses.overlap_hinge import OverlapHinge
+from tasks.losses.smooth_overlap import SmoothOverlap
 from tasks.rows.base import Array
 from tasks.trees.prediction.links import SOFTMAX
 from tasks.trees.tree import LEARNT, Path
@@ -41,6 +42,16 @@ class TreeParams(Protocol):
     def height(self) -> int: ...
 
     @property
+    def whole_passes(self) -> bool:
+        """Whether a fit to PQ codes takes whole passes by tables."""
+        ...
+
+    @property
+    def most_rows(self) -> int:
+        """Rows that a fit to PQ codes meets in one pass, at most: of more a sample that is evenly spread."""
+        ...
+
+    @property
     def whole_node_bytes(self) -> int:
         """What the training rows of a node that one task trains take, at most."""
         ...
@@ -53,6 +64,10 @@ class TreeParams(Protocol):
 
     def loss_of(self, children: Array, depth: int) -> Loss:
         """What a node at `depth` makes small for a partition (Q, K) bool; labels are class columns."""
+        ...
+
+    def rounded_loss_of(self, children: Array, depth: int, width: float) -> Loss:
+        """The same with a gradient everywhere; width: of rounded corners, where the loss has any."""
         ...
 
     def asked(self) -> dict[str, Any]:
@@ -92,6 +107,7 @@ class NodeFits:
     step: float | Literal["auto"] = AUTO
     batch: int = 16
     bias: bool = True
+    most_rows: int = 1 << 20  # of PQ codes, met in one pass at most; of more a sample that is evenly spread
     whole_root_bytes: int = 256 << 20  # a root whose training rows take more is trained by blocks over the pool ...
     whole_node_bytes: int = 256 << 20  # ... and so is any other node; of these many are trained side by side
 
@@ -99,7 +115,14 @@ class NodeFits:
         for name in ("whole_root_bytes", "whole_node_bytes"):
             if not is_whole(getattr(self, name), 0):
                 raise ParamError(name, getattr(self, name), "a whole number >= 0", "it bounds what a task holds")
+        if not is_whole(self.most_rows, 1):
+            raise ParamError("most_rows", self.most_rows, "a whole number >= 1", "nothing would be learnt")
         _ = self.sgd
+
+    @property
+    def whole_passes(self) -> bool:
+        """Whether a fit to PQ codes takes whole passes by tables; with a step of its own it is plain SGD."""
+        return self.step == AUTO
 
     @property
     def sgd(self) -> SgdParams:
@@ -187,6 +210,10 @@ class LabelTreeParams(NodeFits):
     def loss_of(self, children: Array, depth: int) -> Loss:  # noqa: ARG002 - one loss for all depths
         """OP2's."""
         return OverlapHinge(children)
+
+    def rounded_loss_of(self, children: Array, depth: int, width: float) -> Loss:  # noqa: ARG002
+        """OP2's, at most width * log(1 + pairs) above it."""
+        return SmoothOverlap(children, width)
 
     def asked(self) -> dict[str, Any]:
         """See `TreeParams.asked`."""

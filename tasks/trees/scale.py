@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numba
 import numpy as np
 
-from tasks.models.slices import slices
+from tasks.later import numba
 from tasks.rows.base import Array, Rows
+from tasks.trees.on_codes.slices import slices
 from tasks.trees.tree import Path
 from tasks.trees.weights import AnyWeights, node_scores
 

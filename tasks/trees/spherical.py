@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
+from tasks.later import numba
 from tasks.rows.base import Array, Rows
 from tasks.rows.csr import Csr, merged
 from tasks.seeds import stream

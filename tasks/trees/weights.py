@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-import numba
 import numpy as np
 
+from tasks.later import numba
 from tasks.rows import Dense
 from tasks.rows.base import Array, Rows
 from tasks.rows.csr import Csr

@@ -6,16 +6,18 @@ A code is one (row, hash). The limit moves the bytes of the rows and of the code
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
-import pytest
 
 from tasks.hashing.code_rows import CodeHash
 from tasks.hashing.wta import CodeParams
 from tasks.rows import Csr, Dense, OneHot, Rows
 from tests.bench.limits import copy_rate, seconds
+from tests.bench.peers import ask
 from tests.bench.record import record
+from tests.bench.table import HotPath, Suite
 
 N_ROWS, N_FEATURES, NONZEROS, WINDOW = 512, 10_000, 800, 4
 NAIVE_ROWS = 32
@@ -64,31 +66,37 @@ class Work:
         return params.hashes * copy_rate() / per_row
 
 
-@pytest.mark.parametrize("hashes", [500, 1000, 10_000, 100_000])
-def bench_dwta_codes(hashes: int) -> None:
-    sparse = sparse_rows()
-    n_rows = min(N_ROWS, 5_120_000 // hashes)
-    params = CodeParams("dwta", hashes, WINDOW, seed=1)
-    drawn = CodeHash.drawn(params, N_FEATURES)
-    few = sparse.part(0, NAIVE_ROWS if hashes < 100_000 else 2)
-    values = few.to_array()
-    np.testing.assert_array_equal(drawn.codes(few)[0], plain_numpy(values, drawn.windows, params.step))
-    naive = few.n_rows * hashes / seconds(lambda: plain_numpy(values, drawn.windows, params.step))
-    plain = CodeHash.drawn(CodeParams("wta", hashes, WINDOW, seed=1), N_FEATURES)
-    figures: dict[str, object] = {"naive_numpy": naive}
-    for rows in (sparse.part(0, n_rows), Dense(sparse.part(0, n_rows).to_array())):
-        work = Work(drawn, rows)
-        one, two, limit = work.one(), work.two(), work.limit()
-        densifying = Work(plain, rows).one() / one - 1  # of the time of the same samples, not densified
-        figures[rows.body] = {"one_thread": one, "two_threads": two, "limit": limit, "densifying": densifying}
-        name = f"DWTA {hashes:,} x {WINDOW}, {rows.body}, {params.dtype} codes"
-        print(
-            f"\n{name:<40} {one / 1e6:7,.0f} M codes/s, two threads {two / 1e6:7,.0f} M;"
-            f" limit {limit / 1e6:7,.0f} M ({one / limit:.0%}); NumPy {naive / 1e6:5,.1f} M: {one / naive:,.0f}x;"
-            f" densifying {densifying:+.0%}",
-            end="",
-        )
-    print(f"\nkept in {record(f'dwta-{hashes}', figures)}")
+def bench_dwta_codes() -> None:
+    suite, sparse = Suite("wta"), sparse_rows()
+    peers = {threads: peers_of(threads) for threads in (1, 2)}
+    for hashes in (512, 2_500, 20_000, 100_000):
+        params = CodeParams("dwta", hashes, WINDOW, seed=1)
+        drawn, plain = CodeHash.drawn(params, N_FEATURES), CodeHash.drawn(replace(params, kind="wta"), N_FEATURES)
+        few = sparse.part(0, NAIVE_ROWS if hashes < 100_000 else 2)
+        values = few.to_array()
+        np.testing.assert_array_equal(drawn.codes(few)[0], plain_numpy(values, drawn.windows, params.step))
+        naive = few.n_rows * hashes / seconds(partial(plain_numpy, values, drawn.windows, params.step))
+        some = sparse.part(0, min(N_ROWS, 5_120_000 // hashes))
+        for rows in (some, Dense(some.to_array())):
+            work, name = Work(drawn, rows), f"DWTA, {hashes:,} hashes of {WINDOW}, {rows.body} rows"
+            one, limit, moved = work.one(), work.limit(), "a copy of rows and codes"
+            others = {"whole arrays of NumPy": naive, "WTA, nothing densified": Work(plain, rows).one()}
+            others |= peers[1].get(hashes, {}) if rows.body == "csr" else {}
+            suite.add(HotPath(name, "hashes/s", one, 1, limit, moved, others))
+            two = peers[2].get(hashes, {}) if rows.body == "csr" else {}
+            suite.add(HotPath(name, "hashes/s", work.two(), 2, 2 * limit, moved, {"one thread": one} | two))
+
+
+def peers_of(threads: int) -> dict[int, dict[str, float | str]]:
+    """Number of hashes -> peers' rates: the compiled references."""
+    found: dict[int, dict[str, float | str]] = {}
+    names = ["slide_dwta_cpp", "ref_numba_dwta"] if threads == 1 else ["ref_numba_dwta"]
+    for row in ask("wta", names, threads):
+        if "error" in row:
+            found.setdefault(512, {})[row["peer"]] = str(row["error"])
+        else:
+            found.setdefault(int(row["case"][1:]), {})[row["peer"]] = 1e6 * row["quality"]["mhash_s"]
+    return found
 
 
 def bench_onehot_products() -> None:

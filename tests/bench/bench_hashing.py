@@ -19,7 +19,9 @@ from tasks.hashing.flat import hash_rows, hash_rows_dense
 from tasks.rows import Csr
 from tasks.rows.csr import merged
 from tests.bench.limits import seconds
+from tests.bench.peers import rates
 from tests.bench.record import record
+from tests.bench.table import HotPath, Suite
 
 N_ROWS, N_FEATURES, NONZEROS, N_BUCKETS = 4096, 170_016, 1_700, 2**18
 FEW_BUCKETS = 2**10
@@ -28,7 +30,7 @@ SOME_ROWS = 512  # for what takes long
 HASHER_ROWS = 64
 SEED = np.uint32(7)
 ENTRY_BYTES = 16  # value and index in, value and bucket out
-LEAST_OF_COPY, LEAST_OVER_HASHER = 0.5, 100
+PEERS = {1: ["vw_hash", "scipy_countsketch", "ref_numba_inline"], 2: ["ref_numba_inline"]}
 
 
 def sparse_rows() -> Csr:
@@ -62,7 +64,7 @@ def hasher_rate(rows: Csr) -> float:
 
 
 def bench_hash_entries() -> None:
-    rows = sparse_rows()
+    rows, suite = sparse_rows(), Suite("hash")
     data, indices, n = rows.data, rows.indices, rows.data.size
     signed, buckets = np.empty_like(data), np.empty_like(indices)
     source = np.zeros(ENTRY_BYTES * n // 8, np.float32)  # half of the bytes are read, half are written
@@ -76,30 +78,17 @@ def bench_hash_entries() -> None:
         np.copyto(target[part], source[part])
 
     hasher = hasher_rate(rows.part(0, HASHER_ROWS))
-    figures: dict[str, object] = {"feature_hasher_nonzeros_per_second": hasher}
     for n_threads in (1, 2):
         hashing, copying = in_turn([hashed, copied], [n, source.size], n_threads)
-        rate, copy = n / hashing, 2 * source.nbytes / copying
-        share = rate * ENTRY_BYTES / copy
-        print(
-            f"\nhashing into 2^18 buckets, {n_threads} thread{'s' * (n_threads > 1)}: {rate / 1e6:,.0f} M non-zeros/s ="
-            f" {rate * ENTRY_BYTES / 1e9:.1f} GB/s; copy {copy / 1e9:.1f} GB/s: {share:.0%} of it"
-            f" (asked for: {LEAST_OF_COPY:.0%}); FeatureHasher {hasher / 1e6:.1f} M: {rate / hasher:,.0f}x"
-            f" (asked for: {LEAST_OVER_HASHER}x)",
-            end="",
-        )
-        figures[f"threads_{n_threads}"] = {
-            "nonzeros_per_second": rate,
-            "bytes_per_second": rate * ENTRY_BYTES,
-            "copy_bytes_per_second": copy,
-            "share_of_copy": share,
-            "times_feature_hasher": rate / hasher,
-        }
+        limit = 2 * source.nbytes / copying / ENTRY_BYTES
+        others: dict[str, float | str] = {"FeatureHasher": hasher} if n_threads == 1 else {}
+        others |= rates("hash", PEERS[n_threads], lambda row: 1e6 * row["quality"]["mnnz_s"], n_threads)
+        name = "hashing of non-zeros into 2^18 buckets"
+        suite.add(HotPath(name, "non-zeros/s", n / hashing, n_threads, limit, "a copy of as many bytes", others))
     allocating = n / seconds(lambda: hash_entries(data, indices, SEED, N_BUCKETS))
+    suite.add(HotPath("the same into new arrays", "non-zeros/s", allocating))
     other = n / seconds(lambda: hash_entries_into(data, indices, SEED, N_BUCKETS - 1, signed, buckets))
-    print(f"\n  into new arrays {allocating / 1e6:,.0f} M; 2^18 - 1 buckets {other / 1e6:,.0f} M", end="")
-    figures |= {"new_arrays": allocating, "no_power_of_two": other}
-    print(f"\nkept in {record('hash-entries', figures)}")
+    suite.add(HotPath("the same into 2^18 - 1 buckets", "non-zeros/s", other))
 
 
 def bench_hash_rows() -> None:

@@ -6,25 +6,30 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 
 import numba
 import numpy as np
-import pytest
 from threadpoolctl import threadpool_limits
 
+from tasks.emit import LINE
 from tasks.quantize import tables, tables16
 from tasks.quantize.products import decode
-from tasks.quantize.vectors import GROUP, LINE, UNIT
+from tasks.quantize.vectors import GROUP, UNIT
 from tasks.rows import PqCodes
 from tests.bench.limits import blas, copy_rate, gemm_rate
 from tests.bench.limits import seconds as best_seconds
+from tests.bench.peers import Row, ask
+from tests.bench.table import HotPath, Suite, in_threads
 
 REPEATS = 7
 N_OUTPUTS = 128
 SHAPES = {"d 4,096": (100_000, 256), "d 16,384": (20_000, 1_024)}  # rows, subquantizers of 16 values
+CASES = {"d 4,096": "d4096_n100k", "d 16,384": "d16384_n20k"}  # what peers call these shapes
 BLOCK_ROWS = (4_096, 16_384)
+Product = Callable[[PqCodes, slice], object]
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -35,7 +40,7 @@ def seconds(work: Callable[[], object]) -> float:
 @numba.njit(cache=True, nogil=True)
 def read_at_random(unit: np.ndarray, entries: np.ndarray, sums: np.ndarray, times: int) -> None:
     for _ in range(times):
-        tables.look_up(unit, UNIT, entries, tables.address(sums), LINE, tables.address(sums), LINE)
+        tables.look_up(unit, UNIT, entries, sums.ctypes.data, LINE, sums.ctypes.data, LINE)
 
 
 def line_rate(n_centroids: int) -> float:
@@ -66,17 +71,6 @@ def example(n_rows: int, n_subquantizers: int) -> tuple[PqCodes, np.ndarray, np.
     return codes, weights, rng.standard_normal((n_rows, N_OUTPUTS), np.float32)
 
 
-def line(name: str, codes: PqCodes, taken: float, full: float, entry_bytes: int, second: float) -> None:
-    """One product: its time, how many times faster than the matrix product, and its rates."""
-    additions = codes.codes.size * N_OUTPUTS
-    moved = additions * entry_bytes / taken
-    print(
-        f"  {name:<34} {taken * 1e3:8.1f} ms  {full / taken:5.1f}x   table lines {moved / 1e9:4.0f} GB/s"
-        f" ({moved / second:4.0%} of the cache's), additions {additions / taken / 1e9:4.0f} G/s,"
-        f" as if {2 * codes.n_rows * codes.n_features * N_OUTPUTS / taken / 1e9:,.0f} GFLOP/s"
-    )
-
-
 def by_blocks(codes: PqCodes, n_rows: int, product: Callable[[PqCodes, slice], object]) -> Callable[[], None]:
     """The product block by block, as the stages call it."""
     slices = [slice(start, min(start + n_rows, codes.n_rows)) for start in range(0, codes.n_rows, n_rows)]
@@ -101,24 +95,61 @@ def dense_products(codes: PqCodes, weights: np.ndarray, residuals: np.ndarray) -
     return seconds(lambda: full @ weights), seconds(lambda: full.T @ residuals)
 
 
-@pytest.mark.parametrize("name", SHAPES)
-def bench_products(name: str) -> None:
-    with threadpool_limits(1):
-        second = machine()[3]
-        codes, weights, residuals = example(*SHAPES[name])
-        print(f"{codes.n_rows:,} rows, {name}, {len(codes.codebooks)} subquantizers, {N_OUTPUTS} columns")
-        ax, xb = dense_products(codes, weights, residuals)
-        print(f"  with the full float32 matrix: X W {ax * 1e3:.0f} ms, X' R {xb * 1e3:.0f} ms")
-        for rows in (codes.n_rows, *BLOCK_ROWS):
-            what = "whole" if rows == codes.n_rows else f"by {rows:,} rows"
-            in_blocks = by_blocks(codes, rows, lambda block, _: block.scores(weights))
-            line(f"X W {what}", codes, seconds(in_blocks), ax, 4, second)
-            in_blocks = by_blocks(codes, rows, lambda block, _: block.scores16(weights))
-            line(f"X W {what}, 16-bit tables", codes, seconds(in_blocks), ax, 2, second)
-            in_blocks = by_blocks(codes, rows, lambda block, where: block.gradient(residuals[where]))
-            line(f"X' R {what}", codes, seconds(in_blocks), xb, 4, second)
+def bench_products() -> None:
+    suite, threads = Suite("products"), (1, 2)
+    second = machine()[3]
+    peers = {n: ask("cdp", ["dense_sgemm", "ref_ax", "ref_ax_i16", "ref_xb_sorted"], n) for n in threads}
+    for name, (n_rows, n_subquantizers) in SHAPES.items():
+        codes, weights, residuals = example(n_rows, n_subquantizers)
+        print(f"{n_rows:,} rows, {name}, {n_subquantizers} subquantizers, {N_OUTPUTS} columns")
+        with threadpool_limits(1):
+            ax, xb = dense_products(codes, weights, residuals)
+        look_ups = codes.codes.size * N_OUTPUTS
+        works: list[tuple[str, float, int, Product]] = [
+            ("X W", ax, 4, lambda block, _, w=weights: block.scores(w)),
+            ("X W, 16-bit tables", ax, 2, lambda block, _, w=weights: block.scores16(w)),
+            ("X' R", xb, 4, lambda block, where, r=residuals: block.gradient(r[where])),
+        ]
+        for what, dense, entry_bytes, product in works:
+            for rows in (n_rows, *BLOCK_ROWS):
+                how = "whole" if rows == n_rows else f"by {rows:,} rows"
+                for n in threads if rows == n_rows else (1,):
+                    taken = wall(in_threads(by_halves(codes, rows, n, product), n))
+                    others = {"the product of the full float32 matrix, 1 thread": look_ups / dense}
+                    others |= others_of(peers[n], what, name, look_ups) if rows == n_rows else {}
+                    limit = n * second / entry_bytes
+                    where = "lines at random of the second cache"
+                    path = f"{what} of codes, {name}, {how}"
+                    suite.add(HotPath(path, "look-ups/s", look_ups / taken, n, limit, where, others))
+
+
+def others_of(rows: list[Row], what: str, name: str, look_ups: int) -> dict[str, float | str]:
+    """Rates of the peers that do the same product of the same shape."""
+    case, found = ("XB" if what == "X' R" else "AX") + "/" + CASES[name], dict[str, float | str]()
+    for row in rows:
+        if "error" in row:
+            found[row["peer"]] = str(row["error"])
+        elif row["case"] == case:
+            found[row["peer"]] = look_ups / row["seconds_min"]
+    return found
+
+
+def by_halves(codes: PqCodes, n_rows: int, threads: int, product: Product) -> Callable[[int], object]:
+    """The t-th of `threads` equal runs of rows, block by block."""
+    bounds = [codes.n_rows * t // threads for t in range(threads + 1)]
+    works = []
+    for first, last in itertools.pairwise(bounds):
+        part = codes.part(first, last)
+        works.append(
+            by_blocks(part, n_rows, lambda block, at, f=first: product(block, slice(at.start + f, at.stop + f)))
+        )
+    return lambda t: works[t]()
+
+
+def wall(work: Callable[[], object]) -> float:
+    """Seconds on the clock: of two threads no one's processor time tells."""
+    return best_seconds(work, repeats=REPEATS)
 
 
 if __name__ == "__main__":
-    for each in SHAPES:
-        bench_products(each)
+    bench_products()

@@ -48,6 +48,7 @@ def role_of(words: list[str]) -> str:
     said = " ".join(words)
     known = {
         "spawn_main": WORKER,
+        "multiprocessing.forkserver": WORKER,  # and what workers of our own are forked from
         "pipeline.cli": CLIENT,
         "distributed.cli.dask_worker": NANNY,
         "distributed.cli.dask_scheduler": SCHEDULER,

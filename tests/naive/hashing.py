@@ -88,3 +88,37 @@ def first_row_summed(first: list[int], last: list[int], n_tables: int, looked_up
         if using and using * looked_up >= numbers:
             return r
     return n_tables
+
+
+def plain_weights(seeds: list[int], rows: list[int], table: np.ndarray, n_features: int) -> np.ndarray:
+    """(n_nodes, n_features): sign times number of the bucket of every node and feature; 0 where a node has no row."""
+    out = np.zeros((len(seeds), n_features), table.dtype)
+    for u, (seed, row) in enumerate(zip(seeds, rows, strict=True)):
+        for j in range(n_features if row >= 0 else 0):
+            bucket, sign = bucket_and_sign(j, seed, table.shape[1])
+            out[u, j] = sign * table[row, bucket]
+    return out
+
+
+def places_in_panels(n_nodes: int, n_features: int, per_block: int) -> np.ndarray:
+    """(n_nodes, n_features): blocks of features; in each panels of 16 nodes; in each its features, 16 nodes wide."""
+    out, place = np.zeros((-(-n_nodes // 16) * 16, n_features), np.int64), 0
+    for first in range(0, n_features, per_block):
+        for panel in range(len(out) // 16):
+            for j in range(first, min(first + per_block, n_features)):
+                for node in range(16):
+                    out[16 * panel + node, j] = place
+                    place += 1
+    return out[:n_nodes]
+
+
+def places_of_shared_buckets(
+    seeds: list[int], rows: list[int], n_buckets: int, n_features: int
+) -> dict[int, set[tuple[int, int, int]]]:
+    """{row * n_buckets + bucket: {(node, feature, sign)}} where a bucket has more than one."""
+    found: dict[int, set[tuple[int, int, int]]] = {}
+    for u, (seed, row) in enumerate(zip(seeds, rows, strict=True)):
+        for j in range(n_features if row >= 0 else 0):
+            bucket, sign = bucket_and_sign(j, seed, n_buckets)
+            found.setdefault(row * n_buckets + bucket, set()).add((u, j, sign))
+    return {bucket: places for bucket, places in found.items() if len(places) > 1}

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pipeline import node_oracle
 from pipeline.connection.cluster import connected
 from pipeline.connection.profile import Profile
 from pipeline.node_oracle import Field, grow_tree
@@ -266,3 +267,25 @@ def test_a_dataset_without_validation_rows_is_judged_by_its_training_rows(tmp_pa
         tree = grow(replace(ground, folder=str(tmp_path / name)), serial(tmp_path), params)
         assert tree.facts["nodes"][0]["judged_rows"] == N_TRAIN
         assert accuracy(tree) > 0.8
+
+
+def test_a_fit_on_codes_goes_on_with_the_answers_it_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped in the middle of the root's second fit: what the rows have answered is not asked again."""
+    honest, asked = node_oracle.node_risk, [0]
+    expected = digest(grow(write_dataset(tmp_path / "whole", "pq"), serial(tmp_path), ALL_WIDE))
+
+    def counted(*given: Any) -> Any:
+        asked[0] += 1
+        if asked[0] == stop:
+            raise KeyboardInterrupt
+        return honest(*given)
+
+    monkeypatch.setattr(node_oracle, "node_risk", counted)
+    stop, ground = 60, write_dataset(tmp_path / "stopped", "pq")
+    with pytest.raises(KeyboardInterrupt):
+        grow(ground, serial(tmp_path), ALL_WIDE)
+    stop, asked[0] = -1, 0
+    assert digest(grow(ground, serial(tmp_path), ALL_WIDE)) == expected
+    again, asked[0] = asked[0], 0
+    grow(write_dataset(tmp_path / "counted", "pq"), serial(tmp_path), ALL_WIDE)
+    assert again < asked[0] - 30

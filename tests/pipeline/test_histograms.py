@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from pipeline import histograms
 from pipeline.config import load_config
 from pipeline.config_errors import ConfigError
 from pipeline.dataset import Dataset
@@ -18,7 +17,7 @@ from pipeline.ingest import ingest
 from pipeline.svm_sections import OF_HISTOGRAMS
 from tasks.io import read_row_ids
 from tasks.models.blocks import _WARM
-from tasks.svm import kernels
+from tasks.svm import class_rows, kernels
 from tests.pipeline.cli_caller import assert_refused, labelgrove, succeeds
 
 N_ROWS, WIDTH = 120, 4
@@ -85,7 +84,7 @@ def test_feature_maps_of_histograms_are_looked_at_too(tmp_path: Path) -> None:
 def test_rows_are_not_read_where_nobody_minds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_data(tmp_path)
     looked: list[int] = []
-    monkeypatch.setattr(histograms, "check_block", lambda block, *_: looked.append(block.index))
+    monkeypatch.setattr(class_rows, "check_block", lambda block, *_: looked.append(block.index))
     kinds = [section(kernel, kernel=kernel) for kernel in ("linear", "rbf")]
     succeeds("check", written(tmp_path, PQ, *kinds, section("codes", 'rows = "pq"')), *SERIAL)
     assert looked == []
@@ -96,7 +95,7 @@ def test_rows_are_not_read_where_nobody_minds(tmp_path: Path, monkeypatch: pytes
 def test_readers_that_are_finished_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_data(tmp_path)
     looked: list[int] = []
-    monkeypatch.setattr(histograms, "check_block", lambda block, *_: looked.append(block.index))
+    monkeypatch.setattr(class_rows, "check_block", lambda block, *_: looked.append(block.index))
     loaded = load_config(written(tmp_path, section("m"), section("n")))
     dataset, readers = Dataset.open(loaded.dataset_path), list(readers_of(loaded.run))
     refuse_negative(dataset, readers, None, {"svm_x", "predict_m"})

@@ -22,6 +22,7 @@ import psutil
 import pyarrow.parquet as pq
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+FORKED = "multiprocessing.forkserver"  # in the command line of a server of workers, and of what it forks
 PROGRAM = "from pipeline.cli import main; main()"
 ROOT = Path(__file__).resolve().parents[2]
 WAIT = 240.0  # seconds that anything may take on a busy machine before the test gives up
@@ -163,11 +164,13 @@ def _children(pid: int) -> list[psutil.Process]:
 
 
 def worker_processes(pid: int) -> list[psutil.Process]:
-    """Dask workers below a process: spawned children, not the resource tracker."""
+    """Dask workers below a process: spawned by it, or forked from its server; neither that nor the resource tracker."""
     found = []
     for process in _children(pid):
         try:
-            if "spawn_main" in " ".join(process.cmdline()):
+            parent = process.parent()
+            forked = parent is not None and all(FORKED in " ".join(one.cmdline()) for one in (process, parent))
+            if forked or "spawn_main" in " ".join(process.cmdline()):
                 found.append(process)
         except psutil.Error:
             continue

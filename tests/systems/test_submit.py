@@ -76,7 +76,7 @@ def test_a_run_survives_its_client_and_its_worker_and_is_cancelled(
     assert worker is not None
     worker.send_signal(signal.SIGKILL)
     wait_until(lambda: (run / "lock.json").exists() and driver_of(run).pid != first.pid, "another driver")
-    assert not first.is_running()
+    wait_until(lambda: not first.is_running() or first.status() == psutil.STATUS_ZOMBIE, "the end of the first driver")
     record = read_submission(RunFolder(run))
     assert record is not None
     assert record.attempt == 2

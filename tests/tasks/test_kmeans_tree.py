@@ -187,9 +187,10 @@ def test_shapes_that_cannot_be(n_classes: int, given: dict[str, int]) -> None:
 
 def test_wide_nodes_are_those_that_do_not_fit() -> None:
     params = KMeansTreeParams(branching=10, depth=2, whole_root_bytes=1000, whole_node_bytes=5000)
-    assert params.trained_whole((), 5, 100.0)
-    assert not params.trained_whole((), 6, 100.0)
-    assert params.trained_whole((0,), 6, 100.0)
+    assert params.beside_bytes == 80
+    assert params.trained_whole((), 10, 100.0)
+    assert not params.trained_whole((), 11, 100.0)
+    assert params.trained_whole((0,), 11, 100.0)
 
 
 def test_more_rows_reach_dense_nodes() -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tasks.emit import LANES
 from tasks.errors import InputError, ParamError, UsageError
 from tasks.io import (
     Block,
@@ -23,8 +24,9 @@ from tasks.io import (
     write_csr,
     write_dense,
 )
+from tasks.later import compiles, numba
 from tasks.quantize import blocks as module
-from tasks.quantize.assign import origins
+from tasks.quantize.assign import nearest_and_squares, origins
 from tasks.quantize.blocks import (
     EncodeReport,
     SamplePart,
@@ -36,6 +38,8 @@ from tasks.quantize.blocks import (
     sample_block,
 )
 from tasks.quantize.kmeans import assign_and_sum
+from tasks.quantize.nearest_rows import TurnedCodebooks, lines
+from tasks.quantize.nearest_vectors import find, find_wide
 from tasks.quantize.pq import PqParams, PQShape, PQTooFewRows, decode, encode
 from tasks.rows import PqCodes
 from tasks.sums import add_up
@@ -66,6 +70,120 @@ def test_codes_are_the_lowest_nearest(
     np.testing.assert_array_equal(codes, naive.encode(values, codebooks))
     for dtype in (np.float16, np.float64):
         np.testing.assert_array_equal(encode(values.astype(dtype), codebooks), codes)
+
+
+SHAPES = [  # rows, subquantizers, centroids, width: no multiples, single ones
+    *[(1, 1, 1, 1), (17, 1, 256, 4), (16, 70, 3, 1), (19, 2, 30, 10), (9, 1, 16, 33)],
+    *([(530, 9, 17, 16), (5, 2, 250, 700)] if compiles() else []),  # more than one run of rows, and of columns
+]
+
+
+def shaped(shape: tuple[int, int, int, int], seed: int) -> tuple[np.ndarray, np.ndarray]:
+    n_rows, n_subquantizers, _, width = shape
+    return whole_numbers(seed, n_rows, n_subquantizers * width), whole_numbers(seed + 1, *shape[1:])
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_codes_squares_and_sums_of_any_shape(shape: tuple[int, int, int, int]) -> None:
+    """All at once, in exact numbers; float16 as it is, and rows that begin anywhere."""
+    values, codebooks = shaped(shape, 5)
+    expected = naive.encode(values, codebooks)
+    sums, counts, errors = naive.codebook_sums(values, expected, codebooks)
+    shifted = np.empty(values.size + 1, np.float32)[1:].reshape(values.shape)
+    shifted[...] = values
+    for rows in (values, values.astype(np.float16), shifted, np.asfortranarray(values)):
+        codes, error, norm = nearest_and_squares(rows, codebooks)
+        np.testing.assert_array_equal(codes, expected)
+        assert (error, norm) == (errors.sum(), (values**2).sum())
+        found = assign_and_sum(rows, codebooks)
+        np.testing.assert_array_equal(found.sums, sums)
+        np.testing.assert_array_equal(found.counts, counts)
+        np.testing.assert_array_equal(found.errors, errors)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_a_row_has_the_code_that_it_has_alone(dtype: type) -> None:
+    rng = np.random.default_rng(2)
+    codebooks = rng.standard_normal((3, 20, 6)).astype(np.float32)
+    values = rng.standard_normal((531 if compiles() else 19, 18)).astype(dtype)
+    codes = encode(values, codebooks)
+    np.testing.assert_array_equal(np.concatenate([encode(row[None], codebooks) for row in values[-9:]]), codes[-9:])
+    np.testing.assert_array_equal(encode(values[7:], codebooks), codes[7:])
+
+
+def test_squares_are_those_of_what_is_left() -> None:
+    rng = np.random.default_rng(3)
+    codebooks = rng.standard_normal((3, 20, 5)).astype(np.float32)
+    values = (100 * rng.standard_normal((50, 15))).astype(np.float32)
+    codes, error, norm = nearest_and_squares(values, codebooks)
+    away = values.astype(np.float64) - naive.decode(codes, codebooks)
+    assert error == pytest.approx((away**2).sum(), rel=1e-6)
+    assert norm == pytest.approx((values.astype(np.float64) ** 2).sum(), rel=1e-6)
+    assert nearest_and_squares(decode(codes, codebooks), codebooks)[1] == 0
+
+
+def test_every_finite_number_of_float16_is_widened() -> None:
+    """With centroids beside it, the code says which number it was taken for."""
+    bits = np.arange(0, 2**16, 7 if compiles() else 777, dtype=np.uint16)
+    halves = bits.view(np.float16)
+    halves = halves[np.isfinite(halves)]
+    exact = halves.astype(np.float32)
+    codebooks = np.stack([exact, np.nextafter(exact, np.float32(np.inf))], axis=1)[:, :, None]
+    codes, error, norm = nearest_and_squares(halves[None], codebooks)
+    assert (codes == 0).all()
+    assert error == 0
+    assert norm == pytest.approx((exact.astype(np.float64) ** 2).sum())
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_what_is_not_finite_shows_in_the_squares_and_stays_in_its_row(dtype: type, value: float) -> None:
+    values, codebooks = shaped((9, 2, 20, 3), 8)
+    codes = encode(values, codebooks)
+    values[4, 1] = value
+    found, error, norm = nearest_and_squares(values.astype(dtype), codebooks)
+    assert not np.isfinite([error, norm]).any()
+    np.testing.assert_array_equal(np.delete(found, 4, axis=0), np.delete(codes, 4, axis=0))
+    assert found[4, 0] < 20
+
+
+def test_codebooks_may_be_changed_in_place_between_calls() -> None:
+    values, codebooks = shaped((6, 2, 16, 8), 9)
+    first = encode(values, codebooks)
+    codebooks[:] = codebooks[:, ::-1].copy()
+    np.testing.assert_array_equal(encode(values, codebooks), naive.encode(values, codebooks))
+    codebooks[:] = codebooks[:, ::-1].copy()
+    np.testing.assert_array_equal(encode(values, codebooks), first)
+
+
+@pytest.mark.skipif(not compiles(), reason="vectors are not interpreted")
+def test_as_many_centroids_at_once_as_registers_hold() -> None:
+    """Distances to eight centroids at a time, as with AVX-512, give the same bits as to four."""
+    values, codebooks = shaped((16, 1, 48, 5), 6)
+    codebooks += np.random.default_rng(6).standard_normal(codebooks.shape).astype(np.float32)
+    turned, rows = TurnedCodebooks.of(codebooks), lines(8, LANES)
+    rows[:5] = values.T
+    found = [lines(2, LANES) for _ in range(2)]
+    for out, wide in zip(found, (False, True), strict=True):
+        places = (out, rows, turned.panels, turned.norms)
+        find_either(tuple(place.ctypes.data for place in places), 3, 5, wide)
+    np.testing.assert_array_equal(*found)
+
+
+@numba.njit(nogil=True)
+def find_either(places: tuple[int, ...], n_blocks: int, width: int, wide: bool) -> None:
+    if wide:
+        find_wide((*places, n_blocks, width))
+    else:
+        find((*places, n_blocks, width))
+
+
+@pytest.mark.skipif(not compiles(), reason="vectors are not interpreted")
+def test_origins_are_the_same_in_vectors() -> None:
+    rng = np.random.default_rng(7)
+    for offset, width in ((0, 3), (50, 8), (-3e4, 17), (1e8, 1)):
+        codebooks = (offset + rng.standard_normal((6, 37, width))).astype(np.float32)
+        np.testing.assert_array_equal(TurnedCodebooks.of(codebooks).origins[:, :width], origins(codebooks))
 
 
 def test_a_real_codebook_of_256_loses_nothing_against_the_definition() -> None:
@@ -227,6 +345,7 @@ def test_a_sample_reads_few_blocks_but_enough(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(("n_features", "runs"), [(1, [8]), (10, [4, 4]), (20, [2, 2, 2, 2]), (80, [1] * 8)])
 def test_parts_of_little_work_share_a_task(monkeypatch: pytest.MonkeyPatch, n_features: int, runs: list[int]) -> None:
     monkeypatch.setattr(module, "LEAST_WORK", 5 * 8 * 10 * 4)
+    monkeypatch.setattr(module, "FEWEST_ROWS", 1)
     parts = [SamplePart(Block("x", i, 10 * i, 10 * i + 10), 5) for i in range(8)]
     found = parted(parts, n_features, n_centroids=8)
     assert [len(run) for run in found] == runs

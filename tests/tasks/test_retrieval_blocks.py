@@ -19,11 +19,11 @@ from tasks.retrieval import resume
 from tasks.retrieval.blocks import RetrievalReport, retrieve_block
 from tasks.retrieval.candidates import Candidates, NoCodes
 from tasks.retrieval.neighbours import (
-    SCHEMA,
     Neighbours,
     NeighboursDamaged,
     join_neighbours,
     read_neighbours,
+    schema,
     write_neighbours,
 )
 from tasks.retrieval.resume import retrieve_block_once
@@ -182,7 +182,7 @@ def test_damaged_parts_and_other_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(NeighboursDamaged, match="columns"):
         read_neighbours(part)
     ragged = {"row": [1, 2], "label": [0, 0], "neighbours": [[1], [1, 2]]}
-    write_table(part, pa.table({**ragged, "neighbour_labels": [[1], [1]], "distances": [[1], [1]]}, schema=SCHEMA))
+    write_table(part, pa.table({**ragged, "neighbour_labels": [[1], [1]], "distances": [[1], [1]]}, schema=schema()))
     with pytest.raises(NeighboursDamaged, match="equally long"):
         read_neighbours(part)
 

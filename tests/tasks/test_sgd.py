@@ -168,6 +168,7 @@ def test_falling_steps_join_up():
     assert (np.diff(whole) < 0).all()
     assert whole[-1] > 0
     assert falling_steps(0.5, 0.0, 1.0, 0).size == 0
+    np.testing.assert_allclose(falling_steps(0.5, 0.0, 1.0, 4, 0.5), [0.5, 0.5, 0.5, 0.25])
 
 
 def test_same_seed_same_bits_other_place_other_order():

@@ -11,6 +11,8 @@ from tasks.fit import sgd
 from tasks.fit.linear import LinearScorer
 from tasks.fit.sgd import ScaledParameters, descend
 from tasks.fit.sparse_steps import fits
+from tasks.losses.child_softmax import ChildSoftmax
+from tasks.losses.crammer_singer import CrammerSinger
 from tasks.losses.hinge import OneVsRestHinge
 from tasks.losses.logistic import OneVsRestLogistic
 from tasks.losses.multinomial import Multinomial
@@ -19,6 +21,7 @@ from tasks.rows import Csr, Dense
 from tests.bodies import csr_of
 
 N_ROWS, N_CLASSES = 50, 11
+WHOLE = ("multinomial", "crammer-singer")  # losses that compare the classes of a row: each row has one
 
 
 def losses(seed: int) -> dict[str, Any]:
@@ -28,6 +31,8 @@ def losses(seed: int) -> dict[str, Any]:
         "hinge": OneVsRestHinge(squared=False),
         "squared": OneVsRestHinge(positive_weight=3.0, class_weight=weight),
         "logistic": OneVsRestLogistic(2.0, weight),
+        "multinomial": Multinomial(weight),
+        "crammer-singer": CrammerSinger(weight),
         "some": SomeClasses.of(OneVsRestHinge(class_weight=weight), np.array([9, 2, 5]), N_CLASSES),
         "some-logistic": SomeClasses.of(OneVsRestLogistic(), np.array([0, 10]), N_CLASSES),
     }
@@ -49,7 +54,8 @@ def test_the_bits_of_the_plain_loop(
 ) -> None:
     rng = np.random.default_rng(seed + batch)
     rows, loss = sparse(seed), losses(seed)[name]
-    labels = rng.integers(-1, N_CLASSES, N_ROWS).astype(np.int32)
+    lowest = 0 if name in WHOLE else -1
+    labels = rng.integers(lowest, N_CLASSES, N_ROWS).astype(np.int32)
     order = rng.integers(0, N_ROWS - 9, 90)
     labels[~np.isin(np.arange(N_ROWS), order)] = 1 << 30  # of rows that take no part anything may stand there
     steps = np.linspace(0.9, 0.01, -(-order.size // batch))
@@ -78,5 +84,5 @@ def test_where_it_does_not_fit() -> None:
     assert not fits(scorer, loss, rows, double)
     assert not fits(scorer, loss, Dense(rows.to_array()), single)
     assert not fits(scorer, loss, Csr(rows.data.astype(np.float64), rows.indices, rows.indptr, 17), single)
-    assert not fits(scorer, Multinomial(), rows, single)
+    assert not fits(scorer, ChildSoftmax(np.eye(3, dtype=bool)), rows, single)
     assert not fits(LinearScorer(17, 1), loss, rows, single)  # NumPy adds one column up in another order

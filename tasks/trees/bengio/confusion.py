@@ -7,17 +7,22 @@ two classes is (M + M') / 2.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array
 
 from tasks.fit.targets import TRAIN, VALIDATION
 from tasks.io import Block, read_labels, read_rows, read_split
+from tasks.later import later
 from tasks.models.base import Ranking
 from tasks.models.blocks import cached_model
 from tasks.rows.base import Array
 from tasks.sums import FieldSums
+
+if TYPE_CHECKING:
+    from scipy import sparse
+else:
+    sparse = later("scipy.sparse")
 
 NAMED = 2  # answers kept of a row: the best, and the best of another class when that is the row's own
 
@@ -44,10 +49,10 @@ class Counts:
     def __add__(self, other: Counts) -> Counts:
         return Counts.of(np.concatenate([self.pairs, other.pairs]), np.concatenate([self.counts, other.counts]))
 
-    def matrix(self, n_classes: int) -> csr_array[Any]:
+    def matrix(self, n_classes: int) -> sparse.csr_array[Any]:
         """(n_classes, n_classes) float64, row = class of the rows."""
         where = np.divmod(self.pairs, n_classes)
-        return coo_array((self.counts.astype(np.float64), where), shape=(n_classes, n_classes)).tocsr()
+        return sparse.coo_array((self.counts.astype(np.float64), where), shape=(n_classes, n_classes)).tocsr()
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +102,7 @@ def confusion_of(answers: Array, labels: Array, validation: Array, n_classes: in
     return Confusion(Counts.of((own + answers[:, 0])[best]), Counts.of((own + other)[told]))
 
 
-def affinity_of(confusion: Confusion, n_classes: int) -> csr_array[Any]:
+def affinity_of(confusion: Confusion, n_classes: int) -> sparse.csr_array[Any]:
     """(M + M') / 2 without its diagonal, (n_classes, n_classes) float64, symmetric.
 
     A class that no validation row is taken from or for, and one without validation rows, is related by the best other
@@ -117,15 +122,15 @@ def affinity_of(confusion: Confusion, n_classes: int) -> csr_array[Any]:
     return affinity
 
 
-def _row_rates(counts: csr_array[Any]) -> csr_array[Any]:
+def _row_rates(counts: sparse.csr_array[Any]) -> sparse.csr_array[Any]:
     """Rows scaled to a sum of 1; empty ones stay empty."""
     total = np.asarray(counts.sum(axis=1))
     scaled = counts.multiply(np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)[:, None])
     return scaled.tocsr()
 
 
-def _off_diagonal(matrix: csr_array[Any]) -> csr_array[Any]:
+def _off_diagonal(matrix: sparse.csr_array[Any]) -> sparse.csr_array[Any]:
     entries = matrix.tocoo()
     keep = entries.row != entries.col
-    kept = coo_array((entries.data[keep], (entries.row[keep], entries.col[keep])), shape=matrix.shape)
+    kept = sparse.coo_array((entries.data[keep], (entries.row[keep], entries.col[keep])), shape=matrix.shape)
     return kept.tocsr()

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
+from tasks.later import numba
 from tasks.rows.base import Array
 
 SMALLEST = 1e-4  # of the common factor of all weights, before float32 loses digits

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 
 from tasks.fit.targets import TRAIN, VALIDATION
 from tasks.io import Block, read_labels, read_rows, read_split
+from tasks.later import numba
 from tasks.metrics.hierarchy import holds
 from tasks.rows.base import Array, Rows
 from tasks.sums import FieldSums

@@ -6,14 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_array
 
+from tasks.later import later
 from tasks.rows.base import Array
 from tasks.seeds import stream
 from tasks.trees.bengio.spectral import spectral_groups
 from tasks.trees.params import LabelTreeParams
 from tasks.trees.taxonomy_tree import TaxonomyTree
 from tasks.trees.tree import NONE
+
+sparse = later("scipy.sparse")
 
 Part = Callable[[int, Array], Array]  # (depth, node of each class (K,), NONE = not parted) -> part of each class (K,)
 
@@ -36,7 +38,7 @@ def part_node(item: Parting, affinity: Mapping[str, Array], node_of: Array, n_pa
     node_of   (K,) int32: the node of each class; n_parts at most the classes of the node
     """
     arrays = tuple(np.asarray(affinity[name]) for name in ("data", "indices", "indptr"))
-    whole = csr_array(arrays, shape=(node_of.size, node_of.size))
+    whole = sparse.csr_array(arrays, shape=(node_of.size, node_of.size))
     classes = np.flatnonzero(node_of == item.node)
     own = whole[classes][:, classes].tocsr()
     return spectral_groups(own, n_parts, stream(seed, "bengio-tree", item.node)).astype(np.int32)

@@ -12,12 +12,17 @@ one part; the inexact ones mix them all. (Of 10,000 classes in 400 knots the lar
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
+from tasks.later import later
 from tasks.rows.base import Array
+
+if TYPE_CHECKING:
+    from scipy import sparse
+else:
+    sparse = later("scipy.sparse")
 
 SMOOTHING = 0.1  # of the mean degree, spread over all pairs
 PRODUCTS, BETWEEN = 50, 10  # with the affinity; between two orthonormalisations
@@ -26,7 +31,7 @@ RESTARTS = 10  # of k-means; the best is taken
 ITERATIONS = 50
 
 
-def spectral_groups(affinity: csr_array[Any], n_groups: int, rng: np.random.Generator) -> Array:
+def spectral_groups(affinity: sparse.csr_array[Any], n_groups: int, rng: np.random.Generator) -> Array:
     """Disjoint groups of classes, none of them empty: (n_classes,) int64 in [0, n_groups).
 
     affinity  (n_classes, n_classes) symmetric, no diagonal, n_classes >= n_groups
@@ -57,7 +62,7 @@ def by_lowest(groups: Array) -> Array:
     return np.asarray(rank[place])
 
 
-def embedding(affinity: csr_array[Any], n_vectors: int, rng: np.random.Generator) -> Array:
+def embedding(affinity: sparse.csr_array[Any], n_vectors: int, rng: np.random.Generator) -> Array:
     """Rows of length 1 of the leading eigenvectors of the smoothed, normalised affinity: (n, n_vectors) float64.
 
     affinity  (n, n) symmetric, every row with a positive sum

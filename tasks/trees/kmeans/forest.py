@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-import numba
 import numpy as np
 
+from tasks.later import numba
 from tasks.models.base import Probabilities, Ranking
 from tasks.models.errors import ModelFormat
 from tasks.models.flat import PROBABILISTIC

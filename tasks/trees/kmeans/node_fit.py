@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from tasks.fit.fit import FitResult
@@ -12,12 +11,13 @@ from tasks.fit.prune import prune
 from tasks.fit.scorer import Parameters
 from tasks.fit.sgd import AUTO
 from tasks.fit.softmax_newton import Frame, fit_softmax, frame_of, spread_of
-from tasks.models.slices import slices
+from tasks.later import numba
 from tasks.rows.base import Array, Rows
 from tasks.rows.csr import Csr
 from tasks.rows.onehot import OneHot
 from tasks.seeds import stream
 from tasks.trees.kmeans.params import KMeansTreeParams
+from tasks.trees.on_codes.slices import slices
 from tasks.trees.scale import add_exponentials
 from tasks.trees.weights import node_scores
 

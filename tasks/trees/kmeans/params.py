@@ -70,9 +70,13 @@ class KMeansTreeParams(NodeFits):
         return self.depth
 
     def trained_whole(self, path: Path, n_rows: int, row_bytes: float) -> bool:
-        """Whether one task trains a node: its rows and a float32 a row and child must fit."""
-        beside = 4 * 2 * (self.branching or 0)
-        return n_rows * (row_bytes + beside) <= (self.whole_node_bytes if path else self.whole_root_bytes)
+        """Whether one task trains a node: its rows, and what a fit holds of each beside it, must fit."""
+        return n_rows * row_bytes <= (self.whole_node_bytes if path else self.whole_root_bytes)
+
+    @property
+    def beside_bytes(self) -> int:
+        """Of a sparse row in a fit, beside the row: two float32 a child."""
+        return 4 * 2 * (self.branching or 0)
 
     def kind_of(self, n_classes: int, depth: int) -> Kind:
         """What a node of `n_classes` classes at `depth` becomes; `branching` must be settled."""
@@ -89,6 +93,10 @@ class KMeansTreeParams(NodeFits):
     def loss_of(self, children: Array, depth: int) -> Loss:
         """Softmax over the children; below the root with one more output, "none of these"."""
         return ChildSoftmax(children, depth > 0)
+
+    def rounded_loss_of(self, children: Array, depth: int, width: float) -> Loss:  # noqa: ARG002 - it has no corners
+        """The same."""
+        return self.loss_of(children, depth)
 
     def asked(self) -> dict[str, Any]:
         """See `TreeParams.asked`."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from tasks.later import numba
 from tasks.losses.child_softmax import child_of
-from tasks.models.slices import slices
 from tasks.rows.base import Array, Rows
+from tasks.trees.on_codes.slices import slices
 from tasks.trees.tree import Split
 
 

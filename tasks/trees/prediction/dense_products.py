@@ -5,12 +5,11 @@ A row's scores do not depend on the other rows: what is left of a tile is filled
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from tasks.emit import LANES, address
+from tasks.later import numba
 from tasks.quantize.products import COMPILED
-from tasks.quantize.tables import address
-from tasks.quantize.vectors import LANES
 from tasks.rows.base import Array
 from tasks.trees.prediction.rounds import Nodes, Round
 from tasks.trees.prediction.vectors import (

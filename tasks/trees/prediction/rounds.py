@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
+from tasks.later import numba
 from tasks.rows.base import Array
 
 MATRICES, COLUMNS, ENTRIES = 0, 1, 2  # how a tree holds its weights, see `LabelTree`

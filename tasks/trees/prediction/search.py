@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
+from tasks.later import numba
 from tasks.rows.base import Array
 from tasks.trees.prediction.links import Room, link_children
 from tasks.trees.prediction.rounds import Round

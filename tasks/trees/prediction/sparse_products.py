@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
+from tasks.emit import LANES, address
+from tasks.later import numba
 from tasks.quantize.products import COMPILED
-from tasks.quantize.tables import address
-from tasks.quantize.vectors import LANES
 from tasks.rows.base import Array
 from tasks.trees.prediction.rounds import ENTRIES, MATRICES, Nodes, Round
 from tasks.trees.prediction.vectors import MOST_GATHERED, gather1, gather2, gather3, gather4

@@ -12,36 +12,26 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils
 
-from tasks.quantize.vectors import (
-    _FLOAT,
-    _FLOATS,
-    _INT,
-    _WORD,
-    LANES,
-    LINE,
-    Builder,
-    _call,
-    _load,
-    _of_integers,
-    _spread,
-    _store,
-)
+from tasks import emit
+from tasks.emit import LANES, LINE, Builder
+from tasks.later import later
+
+cgutils = later("numba.core.cgutils")
 
 TILE = 8  # rows whose sums are in registers
 MOST_VECTORS = 3  # of a row's sums in registers at once
 MOST_GATHERED = 4  # vectors of a sparse row's sums in registers at once
 
 _POINTER, _MASK = ir.PointerType(), ir.VectorType(ir.IntType(1), LANES)
-_ZEROS = ir.Constant(_FLOATS, [0.0] * LANES)
+_ZEROS = ir.Constant(emit.FLOATS, [0.0] * LANES)
 
 
 def _first(b: Builder, count: Any) -> Any:
     """The mask of the first `count` lanes."""
-    words = ir.VectorType(_WORD, LANES)
-    nothing, zeros = ir.Constant(words, ir.Undefined), ir.Constant(ir.VectorType(_INT, LANES), [0] * LANES)
-    spread = b.shuffle_vector(b.insert_element(nothing, count, _INT(0)), nothing, zeros)
+    words = ir.VectorType(emit.WORD, LANES)
+    nothing, zeros = ir.Constant(words, ir.Undefined), ir.Constant(ir.VectorType(emit.INT, LANES), [0] * LANES)
+    spread = b.shuffle_vector(b.insert_element(nothing, count, emit.INT(0)), nothing, zeros)
     return b.icmp_signed("<", ir.Constant(words, list(range(LANES))), spread)
 
 
@@ -52,16 +42,16 @@ def _masked(b: Builder, name: str, kind: Any, *values: Any) -> Any:
 
 def _read_line(b: Builder, address: Any, n_vectors: int, mask: Any) -> list[Any]:
     """n_vectors vectors of float32, aligned as such, the last under the mask."""
-    vectors = [_load(b, _FLOATS, address, i * LINE, align=4) for i in range(n_vectors - 1)]
-    place = b.inttoptr(b.add(address, _WORD((n_vectors - 1) * LINE)), _POINTER)
-    return [*vectors, _masked(b, "load", _FLOATS, place, _INT(4), mask, _ZEROS)]
+    vectors = [emit.load(b, emit.FLOATS, address, i * LINE, align=4) for i in range(n_vectors - 1)]
+    place = b.inttoptr(b.add(address, emit.WORD((n_vectors - 1) * LINE)), _POINTER)
+    return [*vectors, _masked(b, "load", emit.FLOATS, place, emit.INT(4), mask, _ZEROS)]
 
 
 def _write_line(b: Builder, vectors: list[Any], address: Any, mask: Any) -> None:
     for i, vector in enumerate(vectors[:-1]):
-        _store(b, vector, address, i * LINE, align=4)
-    place = b.inttoptr(b.add(address, _WORD((len(vectors) - 1) * LINE)), _POINTER)
-    _masked(b, "store", ir.VoidType(), vectors[-1], place, _INT(4), mask)
+        emit.store(b, vector, address, i * LINE, align=4)
+    place = b.inttoptr(b.add(address, emit.WORD((len(vectors) - 1) * LINE)), _POINTER)
+    _masked(b, "store", ir.VoidType(), vectors[-1], place, emit.INT(4), mask)
 
 
 def _loop(b: Builder, n: Any, starts: list[Any], step: Callable[[Any, list[Any]], list[Any]]) -> list[Any]:
@@ -69,9 +59,9 @@ def _loop(b: Builder, n: Any, starts: list[Any], step: Callable[[Any, list[Any]]
     before, body, after = b.block, b.append_basic_block("k"), b.append_basic_block("done")
     b.branch(body)
     b.position_at_end(body)
-    k, values = b.phi(_WORD), [b.phi(start.type) for start in starts]
-    ends = [b.add(k, _WORD(1)), *step(k, values)]
-    for phi, start, end in zip([k, *values], [_WORD(0), *starts], ends, strict=True):
+    k, values = b.phi(emit.WORD), [b.phi(start.type) for start in starts]
+    ends = [b.add(k, emit.WORD(1)), *step(k, values)]
+    for phi, start, end in zip([k, *values], [emit.WORD(0), *starts], ends, strict=True):
         phi.add_incoming(start, before)
         phi.add_incoming(end, body)
     b.cbranch(b.icmp_signed("<", ends[0], n), body, after)
@@ -88,20 +78,20 @@ def _multiply_tile(n_rows: int, n_vectors: int) -> Callable[..., None]:
 
     def build(b: Builder, out: Any, places: Any, weights: Any, step: Any, last: Any, n: Any) -> None:
         mask = _first(b, last)
-        rows = [_load(b, _WORD, places, 8 * r, align=8) for r in range(n_rows)]
+        rows = [emit.load(b, emit.WORD, places, 8 * r, align=8) for r in range(n_rows)]
 
         def add(k: Any, values: list[Any]) -> list[Any]:
             at, sums = values[0], values[1:]
-            vectors, offset, grown = _read_line(b, at, n_vectors, mask), b.shl(k, _WORD(2)), []
+            vectors, offset, grown = _read_line(b, at, n_vectors, mask), b.shl(k, emit.WORD(2)), []
             for r, row in enumerate(rows):
-                factor = _spread(b, _load(b, _FLOAT, b.add(row, offset), align=4))
+                factor = emit.spread(b, emit.load(b, emit.FLOAT, b.add(row, offset), align=4))
                 for vector, total in zip(vectors, sums[r * n_vectors :], strict=False):
-                    grown.append(_call(b, f"llvm.fmuladd.v{LANES}f32", _FLOATS, factor, vector, total))
+                    grown.append(emit.call(b, f"llvm.fmuladd.v{LANES}f32", emit.FLOATS, factor, vector, total))
             return [b.add(at, step), *grown]
 
         sums = _loop(b, n, [weights, *[_ZEROS] * (n_rows * n_vectors)], add)[1:]
         for r in range(n_rows):
-            _write_line(b, sums[r * n_vectors : (r + 1) * n_vectors], b.add(out, b.mul(step, _WORD(r))), mask)
+            _write_line(b, sums[r * n_vectors : (r + 1) * n_vectors], b.add(out, b.mul(step, emit.WORD(r))), mask)
 
     return build
 
@@ -117,8 +107,8 @@ def _gather(n_vectors: int) -> Callable[..., None]:
         mask = _first(b, last)
 
         def add(k: Any, sums: list[Any]) -> list[Any]:
-            place = b.add(_load(b, _WORD, b.add(places, b.shl(k, _WORD(3))), align=8), offset)
-            factor = _spread(b, _load(b, _FLOAT, b.add(factors, b.shl(k, _WORD(2))), align=4))
+            place = b.add(emit.load(b, emit.WORD, b.add(places, b.shl(k, emit.WORD(3))), align=8), offset)
+            factor = emit.spread(b, emit.load(b, emit.FLOAT, b.add(factors, b.shl(k, emit.WORD(2))), align=4))
             vectors = _read_line(b, place, n_vectors, mask)
             return [b.fadd(total, b.fmul(factor, vector)) for total, vector in zip(sums, vectors, strict=True)]
 
@@ -127,6 +117,6 @@ def _gather(n_vectors: int) -> Callable[..., None]:
     return build
 
 
-multiply_tile1, multiply_tile2, multiply_tile3 = (_of_integers(_multiply_tile(TILE, n)) for n in (1, 2, 3))
-multiply_row1, multiply_row2, multiply_row3 = (_of_integers(_multiply_tile(1, n)) for n in (1, 2, 3))
-gather1, gather2, gather3, gather4 = (_of_integers(_gather(n)) for n in (1, 2, 3, 4))
+multiply_tile1, multiply_tile2, multiply_tile3 = (emit.of_integers(_multiply_tile(TILE, n)) for n in (1, 2, 3))
+multiply_row1, multiply_row2, multiply_row3 = (emit.of_integers(_multiply_tile(1, n)) for n in (1, 2, 3))
+gather1, gather2, gather3, gather4 = (emit.of_integers(_gather(n)) for n in (1, 2, 3, 4))

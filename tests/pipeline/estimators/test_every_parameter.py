@@ -68,6 +68,7 @@ CASES: list[tuple[Any, Others]] = [
             "initialisation": ("random", {}),
             "training_rows": ("routed", {}),
             "runners_up": (False, {"ambiguity": 0.6}),
+            "most_rows": (30, {"encode": ProductQuantizer(4, bits=3)}),
         },
     ),
     (
@@ -75,7 +76,12 @@ CASES: list[tuple[Any, Others]] = [
         OF_ALL
         | {key: (value, {**more, SPREAD: True}) for key, (value, more) in LOOP.items()}
         | SHAPE
-        | {"speedup": (2.0, {}), "reach": (1, {}), "trees": (2, {})},
+        | {
+            "speedup": (2.0, {}),
+            "reach": (1, {}),
+            "trees": (2, {}),
+            "most_rows": (30, {"encode": ProductQuantizer(4, bits=3)}),
+        },
     ),
     (
         RelaxedHierarchyClassifier(C=1.0, samples=2, finalists=1, half_steps=2),
@@ -200,7 +206,7 @@ def test_another_value_makes_a_difference(place: int, key: str, monkeypatch: pyt
         monkeypatch.setattr(
             grow, "tree_params", lambda *given: replace(told(*given), whole_root_bytes=0, whole_node_bytes=0)
         )
-    asked = json.dumps([place, spread, more])
+    asked = json.dumps([place, spread, more], default=repr)
     if asked not in BARE:
         BARE[asked] = made(estimator, more)
     assert made(estimator, {**more, key: value}) != BARE[asked]

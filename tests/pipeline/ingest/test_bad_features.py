@@ -10,7 +10,9 @@ import pytest
 import scipy.sparse
 
 from pipeline.ingest import errors, ingest
+from pipeline.ingest.scan import row_peaks
 from tasks.io import read_rows
+from tasks.rows import Dense
 from tests.pipeline.ingest.samples import Trap, X, Y, save, with_values
 
 
@@ -114,3 +116,22 @@ def test_columns_that_differ(assert_refused):
     save("b.npy", X[:, :2])
     assert_refused(errors.ColumnMismatch, "a.npy has 3 columns and b.npy has 2", source=["a.npy", "b.npy"])
     assert_refused(errors.ColumnMismatch, "dense", "csr", test_source=scipy.sparse.csr_matrix(X), test_labels=Y)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int16"])
+@pytest.mark.parametrize("seed", range(3))
+def test_peaks_are_the_largest_magnitudes(dtype, seed):
+    """Of every type, and of halves and floats by their bits: zeros, subnormals, infinity and NaN of either sign."""
+    rng = np.random.default_rng(seed)
+    values = rng.standard_normal((40, 1 + 300 * seed)) * 10.0 ** rng.integers(-4, 4, (40, 1))
+    if dtype != "int16":
+        values[rng.random(values.shape) < 0.02] = -0.0
+        least = np.finfo(dtype).smallest_subnormal
+        for row, value in ((3, np.inf), (5, -np.inf), (7, np.nan), (8, -np.nan), (9, least)):
+            values[row, rng.integers(values.shape[1])] = value
+        values[11], values[12, 0] = 0, -np.finfo(dtype).max
+    values = values.astype(dtype)
+    found = row_peaks(Dense(values))
+    for row, peak in zip(values, found, strict=True):
+        sizes = np.abs(row.astype(np.float64))
+        assert peak == sizes.max() if np.isfinite(sizes).all() else not np.isfinite(peak)

@@ -50,8 +50,8 @@ def test_verify_finds_chunks_swapped_and_names_changed(tmp_path, small):
 
 def test_newer_and_foreign_datasets_are_refused_by_name(tmp_path, small):
     ingest(small[0], tmp_path / "d", labels=small[1])
-    io.write_attrs(str(tmp_path / "d"), {"version": 2})
-    with pytest.raises(DatasetFormat, match="version 2 is newer"):
+    io.write_attrs(str(tmp_path / "d"), {"version": 3})
+    with pytest.raises(DatasetFormat, match="version 3 is newer"):
         Dataset.open(tmp_path / "d")
     io.write_attrs(str(tmp_path / "d"), {"version": 1, "format": "poem"})
     with pytest.raises(DatasetFormat, match="no labelgrove dataset"):

@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 
 from tasks.errors import ParamError
+from tasks.rows.dense import Dense
 from tasks.trace.atom_descent import atom_descent
 from tasks.trace.certificate import lambda1_max
 from tasks.trace.objective import weights_of
 from tasks.trace.point import Point
-from tasks.trace.reg_path import geometric, grid, path
-from tasks.trace.risk import Risk
+from tasks.trace.reg_path import ROUGH, geometric, grid, path
+from tasks.trace.risk import LocalRisk, Risk
 from tasks.trace.solution import Penalty, Solution, SolverParams, Watch, unwatched
+from tasks.trace.subspace import subspace_descent
 from tests.naive import trace as naive
 from tests.tasks.trace.problems import Problem, random_problem
 
@@ -83,6 +85,27 @@ def test_warm_starts_spare_passes() -> None:
     warm = list(path(problem.risk(), penalties, PARAMS, False, atom_descent, unwatched))
     cold = [atom_descent(problem.risk(), penalty, PARAMS, False, None, unwatched) for penalty in penalties]
     assert sum(solution.evaluations for _, _, solution in warm) < sum(solution.evaluations for solution in cold)
+
+
+def test_pairs_that_are_solved_on_few_rows_first_reach_their_optima_on_all() -> None:
+    problem = random_problem(56, n=200, d=20, k=5)
+    few = LocalRisk(Dense(problem.X[:40]), problem.y[:40], problem.k)
+    asked: list[tuple[int, float, Point | None]] = []
+
+    def solver(
+        risk: Risk, penalty: Penalty, params: SolverParams, bias: bool, start: Point | None, watch: Watch
+    ) -> Solution:
+        asked.append((risk.n_rows, params.gap, start))
+        return subspace_descent(risk, penalty, params, bias, start, watch)
+
+    penalties = grid([0.1, 0.03], [0.0])
+    walked = list(path(problem.risk(), penalties, PARAMS, True, solver, unwatched, few=few))
+    assert [(n, gap) for n, gap, _ in asked] == [(40, ROUGH), (200, PARAMS.gap)] * 2
+    assert asked[2][2] is walked[0][2].point
+    for _, penalty, solution in walked:
+        best = naive.fista(problem.X, problem.y, problem.k, penalty.lambda1, penalty.lambda2, True)
+        assert solution.converged
+        assert -1e-9 <= solution.certificate.objective - best.objective <= 1e-5 * best.objective
 
 
 def test_solutions_come_as_soon_as_they_are_found() -> None:

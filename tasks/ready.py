@@ -1,0 +1,33 @@
+"""Preload of the process that workers of our own are forked from: what every task needs is loaded once for all of them.
+
+What one of them is forked from and dies takes it along: whoever started the workers sees it, and starts others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+from importlib import import_module
+
+END_WITH_PARENT = 1  # PR_SET_PDEATHSIG, of Linux
+NEEDED = ("tasks.calls", "tasks.io", "zarr", "numcodecs.blosc", "numba", "scipy.linalg.blas", "scipy.sparse")
+
+
+def end_with_parent() -> None:
+    """The kernel kills this process when the one that it was forked from ends."""
+    with contextlib.suppress(OSError, AttributeError):  # of another kernel, or C library
+        ctypes.CDLL(None).prctl(END_WITH_PARENT, signal.SIGKILL)
+
+
+def prepare() -> None:
+    """Load what is needed; what cannot be loaded fails in the task that needs it, where it has a name."""
+    os.register_at_fork(after_in_child=end_with_parent)
+    for name in NEEDED:
+        with contextlib.suppress(Exception):
+            import_module(name)
+
+
+if os.environ.get("LABELGROVE_READY"):  # not where somebody imports all modules
+    prepare()
