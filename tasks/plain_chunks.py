@@ -24,7 +24,7 @@ SUM_BYTES = 4  # of the crc32c behind the numbers, little-endian
 def is_plain(path: str, array: Any) -> bool:
     """Whether chunks of the array at `path` can be read by `read_plain`: whole rows on a disk, as `create_array` of
     `tasks.zarr_nodes` makes them without packing."""
-    if is_url(path) or sys.byteorder != "little":
+    if is_url(path) or sys.byteorder != "little" or not array.size:  # an empty array has no chunk
         return False
     found = [codec.to_dict() for codec in array.metadata.codecs]  # as they stand in zarr.json
     if [codec["name"] for codec in found] != ["bytes", "crc32c"]:

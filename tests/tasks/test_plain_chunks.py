@@ -41,6 +41,7 @@ def test_what_is_left_to_zarr(tmp_path: Path) -> None:
     plain = create_array(path, (9, 2), (4, 2), "float32", packed=False)
     assert is_plain(path, plain)
     assert not is_plain("s3://bucket/a", plain)
+    assert not is_plain(path, create_array(path, (0, 2), (4, 2), "float32", packed=False))  # no chunk at all
     foreign = zarr.create_array(tmp_path / "b", shape=(9, 2), chunks=(4, 2), dtype="float32", compressors=None)
     assert not is_plain(str(tmp_path / "b"), foreign)  # no checksum
 
