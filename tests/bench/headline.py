@@ -1,7 +1,7 @@
 """As large as the label-tree paper's largest experiment: 9 million rows of 10,000 features in 10,184 classes.
 
     python -m tests.bench.headline FOLDER [--rows 9000000 --features 10000 --classes 10184] [--workers 2]
-        [--memory "3 GB"] [--kill-ingest 300] [--kill 1200]
+        [--memory "4 GB"] [--kill-ingest 300] [--kill 1200]
 
 The matrix (180 GB as float16) never exists: `ingest` makes a block of rows, encodes it to a byte for 16 features and
 drops it. Then a run grows a T(101, 2) label tree and a k-means tree on the codes, evaluates and reports them. Rows come
@@ -118,7 +118,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     for name, default in (("rows", 9_000_000), ("features", 10_000), ("classes", 10_184), ("workers", 2)):
         parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--memory", default="3 GB")
+    parser.add_argument("--memory", default="4 GB")
     parser.add_argument("--kill-ingest", type=float)
     parser.add_argument("--kill", type=float)
     parser.add_argument("--ingest", action="store_true", help=argparse.SUPPRESS)  # what a child does
