@@ -156,8 +156,9 @@ class Dataset:
             yield from _differences(
                 "names of features", f"{self.path}/{FEATURE_NAMES}", stored[FEATURE_NAMES], self._names_digest
             )
-        yield from self.codebook_problems()
-        for block in self.blocks():
+        damaged = list(self.codebook_problems())
+        yield from damaged
+        for block in () if damaged else self.blocks():  # without codebooks no row of codes can be read
             yield from self._block_problems(block, stored)
             if progress:
                 progress(block.stop, self.n_rows)

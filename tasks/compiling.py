@@ -32,35 +32,35 @@ class SharedCache:
     def load_overload(self, signature: Any, context: Any) -> Any:
         """What is compiled for a signature, by whichever process; None: this one is to do it."""
         found = self._cache.load_overload(signature, context)
-        if found is None and self._file is None and self._waited():
-            found = self._cache.load_overload(signature, context)
-            if found is not None:
-                self._release()
+        if found is None and self._file is None:
+            self._lock()
+            found = self._cache.load_overload(signature, context)  # another may have kept it since the first look
         return found
 
-    def save_overload(self, signature: Any, compiled: Any) -> None:
-        """Keep what was compiled."""
-        try:
-            self._cache.save_overload(signature, compiled)
-        finally:
-            self._release()
+    def released_after(self, compile_for: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """`compile` of a dispatcher, which looks here first; then others may, whether it has failed or not."""
 
-    def _waited(self) -> bool:
-        """Take the lock; whether another process had it."""
+        def compiled(signature: Any) -> Any:
+            try:
+                return compile_for(signature)
+            finally:
+                self._release()
+
+        return compiled
+
+    def _lock(self) -> None:
+        """Take the lock, or wait for it in vain."""
         with contextlib.suppress(OSError, AttributeError):  # a cache that cannot be written, or of another numba
             cache = self._cache
             path = os.path.join(cache.cache_path, f"{cache._impl.filename_base}.lock")
             os.makedirs(cache.cache_path, exist_ok=True)
             self._file = open(path, "a")  # noqa: SIM115  closed by `_release`
-            until, waited = time.monotonic() + PATIENCE, False
+            until = time.monotonic() + PATIENCE
             while time.monotonic() < until:
                 with contextlib.suppress(BlockingIOError):
                     fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    return waited
-                waited = True
+                    return
                 time.sleep(PAUSE)
-            return waited
-        return False
 
     def _release(self) -> None:
         file, self._file = self._file, None

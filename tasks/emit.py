@@ -81,7 +81,11 @@ def of_integers(build: Callable[..., None]) -> Any:
 
 
 def _address(_typing: Any, array: Any) -> Any:
-    """Of the first element of an array; signed, because numba adds signed and unsigned integers as floats."""
+    """Of the first element of an array; signed, because numba adds signed and unsigned integers as floats.
+
+    numba frees an array after the last line that names it, whoever still has its address: an array that a kernel makes
+    is to be named inside the loop that uses the address, or after it.
+    """
 
     def generate(context: Any, b: Builder, signature: Any, values: Any) -> Any:
         held = context.make_array(signature.args[0])(context, b, values[0])

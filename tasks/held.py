@@ -53,7 +53,7 @@ class HeldArray:
         return chunk[rows.start - first * self.chunks[0] : rows.stop - first * self.chunks[0]]
 
     def __setitem__(self, rows: slice, values: Array) -> None:
-        self.values[rows.start // self.chunks[0]] = (next(_VERSIONS), values)
+        self.values[rows.start // self.chunks[0]] = (next(_VERSIONS), np.array(values))  # the caller may change his
 
 
 @dataclass

@@ -26,7 +26,7 @@ class Later:
     def __getattr__(self, attribute: str) -> Any:
         if attribute.startswith("__"):  # of those who look at every object: copies, doctest
             raise AttributeError(attribute)
-        return getattr(sys.modules.get(self._name) or import_module(self._name), attribute)
+        return getattr(import_module(self._name), attribute)  # waits for a thread that is loading it
 
 
 def later(name: str) -> Any:
@@ -67,6 +67,7 @@ class Kernel:
                     made.get_call_template = without_literals(made.get_call_template)
                 if self._options.get("cache") and hasattr(made, "_cache"):
                     made._cache = SharedCache(made._cache)
+                    made.compile = made._cache.released_after(made.compile)
                 self._dispatcher = made
         return self._dispatcher
 
@@ -139,7 +140,7 @@ numba: Any = _numba
 
 def compiles() -> bool:
     """Whether numba compiles kernels, or runs them as they are (NUMBA_DISABLE_JIT)."""
-    config = sys.modules.get("numba.core.config")
-    if config is not None:
-        return not config.DISABLE_JIT
+    switched_off = getattr(sys.modules.get("numba.core.config"), "DISABLE_JIT", None)  # it may be half loaded
+    if switched_off is not None:
+        return not switched_off
     return os.environ.get("NUMBA_DISABLE_JIT", "") in ("", "0")

@@ -34,7 +34,7 @@ def is_plain(path: str, array: Any) -> bool:
 
 
 def read_plain(path: str, key: str, array: Any, start: int, stop: int) -> Array:
-    """Rows start..stop of an array, all of them in the chunk `key`, as a view of the chunk.
+    """Rows start..stop of an array, all of them in the chunk `key`: a view of the chunk, where it is most of it.
 
     Raises OSError, and ValueError where the file has not the size of a chunk or another sum.
     """
@@ -47,5 +47,5 @@ def read_plain(path: str, key: str, array: Any, start: int, stop: int) -> Array:
         raise ValueError("its checksum is another")
     chunk.setflags(write=True)
     first = start // array.chunks[0] * array.chunks[0]
-    rows: Array = chunk[:n_bytes].view(array.dtype).reshape(array.chunks)
-    return rows[start - first : stop - first]
+    rows: Array = chunk[:n_bytes].view(array.dtype).reshape(array.chunks)[start - first : stop - first]
+    return rows if 2 * rows.nbytes >= n_bytes else rows.copy()  # a cache counts what it is given

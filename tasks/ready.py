@@ -15,15 +15,23 @@ END_WITH_PARENT = 1  # PR_SET_PDEATHSIG, of Linux
 NEEDED = ("tasks.calls", "tasks.io", "zarr", "numcodecs.blosc", "numba", "scipy.linalg.blas", "scipy.sparse")
 
 
-def end_with_parent() -> None:
-    """The kernel kills this process when the one that it was forked from ends."""
+def end_with_parent(parent: int) -> None:
+    """The kernel kills this process when the one that it was forked from, of this process id, ends."""
     with contextlib.suppress(OSError, AttributeError):  # of another kernel, or C library
         ctypes.CDLL(None).prctl(END_WITH_PARENT, signal.SIGKILL)
+    if os.getppid() != parent:  # it has ended before the kernel was told
+        os._exit(1)
 
 
 def prepare() -> None:
     """Load what is needed; what cannot be loaded fails in the task that needs it, where it has a name."""
-    os.register_at_fork(after_in_child=end_with_parent)
+    parent = 0
+
+    def note() -> None:
+        nonlocal parent
+        parent = os.getpid()
+
+    os.register_at_fork(before=note, after_in_child=lambda: end_with_parent(parent))
     for name in NEEDED:
         with contextlib.suppress(Exception):
             import_module(name)

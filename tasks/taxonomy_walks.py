@@ -27,7 +27,7 @@ def longest_heights(parent: Array) -> Array:
     """Edges on the longest downward path from each node to a leaf. parent as in `node_levels`; (n_nodes,) int32."""
     height, level = np.zeros(parent.size, np.int32), node_levels(parent)
     order = np.argsort(level, kind="stable")
-    starts = np.searchsorted(level[order], np.arange(1, int(level.max()) + 2))
+    starts = np.searchsorted(level[order], np.arange(1, int(level.max(initial=0)) + 2))
     for start, stop in zip(starts[-2::-1], starts[:0:-1], strict=True):  # deepest level first
         nodes = order[start:stop]
         np.maximum.at(height, parent[nodes], height[nodes] + 1)

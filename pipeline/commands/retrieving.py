@@ -16,7 +16,7 @@ from pipeline.commands.looking import find_run
 from pipeline.commands.new_rows import OPTIONS, open_rows, options_of
 from pipeline.commands.profiles import profile_of
 from pipeline.connection.profile import is_far
-from pipeline.dataset import COLUMNS, SPLITS
+from pipeline.dataset import COLUMNS, PQ, SPLITS
 from pipeline.ingest.place import scratch_beside
 from pipeline.ingest.remote import shown
 from pipeline.last_resort import say_line
@@ -141,7 +141,8 @@ def _of_files(codes: RunCodes, data: str, labels: str | None, reading: Mapping[s
     """Rows of files as a small dataset of codes: read and encoded block by block, as the run has encoded its rows."""
     dataset, encoders = codes.dataset, codes.encoders()
     classes = known_classes(dataset.classes, f"the dataset {dataset.path}")
-    spool, width, dtype = scratch / "spool", dataset.n_features, dataset.dtype
+    spool, width = scratch / "spool", dataset.n_features
+    dtype = "float32" if dataset.body == PQ else dataset.dtype  # queries are numbers where the rows are codes
     source, known = open_rows(data, spool, width, labels, classes, reading, dtype, dataset.feature_names)
     marks = np.full(source.n_rows, NONE, np.int32) if known is None else known
     place, block_rows = str(scratch / "queries"), min(dataset.block_rows, source.n_rows)

@@ -137,9 +137,8 @@ def shift_and_measure(rows: Array, n: int, shift: Array, norms: Array) -> None:
     zeros = aligned(0 if shift.size else rows.shape[1])
     for c in range(zeros.size):
         zeros[c] = 0.0
-    taken = address(shift) if shift.size else address(zeros)
     for i in range(n):
-        place = address(rows[i])
+        place, taken = address(rows[i]), address(shift) if shift.size else address(zeros)  # here: see `address`
         put_lines((place, place, taken, address(squares), rows.shape[1] // LANES))
         norm = 0.0
         for c in range(LANES):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import ceil
+from math import ceil, isfinite
 
 import numpy as np
 
@@ -62,7 +62,7 @@ def _steady(chunks: Sequence[Chunk], problem: SgdProblem, blank: StepTrial) -> S
     for _ in range(FARTHEST):
         shorter = QUARTER * step
         tried[shorter] = _loss_on_the_way(chunks, problem, replace(blank, step=shorter))
-        if tried[step] <= FAR_LESS * tried[shorter]:
+        if isfinite(tried[step]) and tried[step] <= FAR_LESS * tried[shorter]:
             break
         step = shorter
     return replace(blank, step=step, tried=tuple(sorted(tried.items())))

@@ -97,44 +97,36 @@ class Mirror:
     def weights(self, table: Array) -> tuple[Array, Array]:
         """(panels, kept): the panels of a table (n_tables, n_buckets) float32, and its shared buckets' numbers."""
         panels = lines(padded(self.n_nodes) // LANES * self.n_features)
-        for nodes, at, negative in self._by_panel():
-            values = table.reshape(-1)[at]
+        flat = table.reshape(-1)
+        for nodes, run, at, negative in self._parts():
+            values = flat[at]
             np.negative(values, out=values, where=negative)
-            for features, run in self._blocks(nodes.start // LANES):
-                panels[run, : len(at)] = values[:, features].T
-        for node in np.flatnonzero(self.rows < 0).tolist():
-            for _, run in self._blocks(node // LANES):
-                panels[run, node % LANES] = 0.0
-        kept: Array = table.reshape(-1)[self.buckets]
+            values[self.rows[nodes] < 0] = 0.0
+            panels[run, : len(at)] = values.T
+        kept: Array = flat[self.buckets]
         return panels, kept
 
     def put_back(self, panels: Array, kept: Array, table: Array) -> None:
         """Into the table what the panels and the shared buckets have come to."""
         flat = table.reshape(-1)
-        for nodes, at, negative in self._by_panel():
-            values = np.empty(at.shape, table.dtype)
-            for features, run in self._blocks(nodes.start // LANES):
-                values[:, features] = panels[run, : len(at)].T
+        for nodes, run, at, negative in self._parts():
+            values, scored = panels[run, : len(at)].T.copy(), self.rows[nodes] >= 0
             np.negative(values, out=values, where=negative)
-            scored = self.rows[nodes] >= 0
             flat[at[scored]] = values[scored]
         flat[self.buckets] = kept
 
-    def _by_panel(self) -> Iterator[tuple[slice, Array, Array]]:
-        """Nodes of a panel; where their places (n, n_features) are in the flat table; whether their sign is -1."""
-        for first in range(0, self.n_nodes, LANES):
-            nodes = slice(first, min(first + LANES, self.n_nodes))
-            words = self.all_words[nodes]
-            at = self.n_buckets * np.maximum(self.rows[nodes], 0)[:, None] + (words & BUCKET_BITS)
-            yield nodes, at, words >= SIGN_BIT
-
-    def _blocks(self, panel: int) -> Iterator[tuple[slice, slice]]:
-        """Features of a block, and its lines of the panels."""
-        n_panels = padded(self.n_nodes) // LANES
+    def _parts(self) -> Iterator[tuple[slice, slice, Array, Array]]:
+        """A panel's nodes and its lines of a block of features; where their places (nodes, features) are in the flat
+        table; whether their sign is -1."""
+        start = 0
         for first in range(0, self.n_features, FEATURES):
-            size = min(FEATURES, self.n_features - first)
-            start = first * n_panels + panel * size
-            yield slice(first, first + size), slice(start, start + size)
+            for node in range(0, self.n_nodes, LANES):
+                nodes = slice(node, min(node + LANES, self.n_nodes))
+                words = self.all_words[nodes, first : first + FEATURES]
+                at = self.n_buckets * np.maximum(self.rows[nodes], 0)[:, None] + (words & BUCKET_BITS)
+                run = slice(start, start + words.shape[1])
+                start = run.stop
+                yield nodes, run, at, words >= SIGN_BIT
 
 
 def depth_first(parent: Array) -> Array:

@@ -29,13 +29,17 @@ def smooth_overlap_rows(scores: Array, labels: Array, holders: Array, width: flo
     inverse, total = np.float32(1.0 / width), 0.0
     for i in range(n_rows):
         held = holders[labels[i]]
-        lowest, highest = np.float32(np.inf), np.float32(-np.inf)
+        lowest, highest, summed = np.float32(np.inf), np.float32(-np.inf), 0.0
         for q in range(n_children):
             score = scores[i, q]
+            summed += score
             if held[q]:
                 lowest = min(lowest, score)
             else:
                 highest = max(highest, score)
+        if summed - summed != 0.0:  # scores that have diverged are not to look like a class given up
+            total, out[i] = np.nan, np.nan
+            continue
         worst = (np.float32(1.0) + highest - lowest) * inverse
         if lowest == np.inf:
             total += 1.0  # a class given up: it counts as lost, and pulls no weights

@@ -65,7 +65,7 @@ def turn_codebooks(
     books    address of codebooks (n_subquantizers, n_padded, width) float32, n_padded a multiple of LANES, zeros from
              n_centroids on; CHUNK numbers more
     panels   address of as many numbers, CHUNK lines more
-    norms    (n_subquantizers, n_padded) float32, written: infinite from n_centroids on
+    norms    (n_subquantizers, n_padded) float32, written: from n_centroids on not a number, never the least
     moments  (2, a multiple of CHUNK) float64; origins (n_subquantizers, the same) float32, zeros
     """
     n_padded, n_wide, mean, spread = norms.shape[1], origins.shape[1], moments[0], moments[1]
@@ -83,7 +83,7 @@ def turn_codebooks(
             turn_book((panel + 4 * k * width, book + 4 * k * width, 4 * width, address(origin), n_wide // CHUNK))
             square((address(norm) + 4 * k, panel + 4 * k * width, width))
         for c in range(n_centroids, n_padded):
-            norm[c] = np.inf
+            norm[c] = np.nan
 
 
 @numba.njit(cache=True, nogil=True)
@@ -246,8 +246,11 @@ def assign_vectors(
     totals     (2, CHUNK) float64: squared errors of the rows and their squared norms are added, in CHUNK parts each
     sums       of the rows of each centroid: sums (n_subquantizers * n_centroids * width + CHUNK,) float64, counts int64
                and squared errors float64 (n_subquantizers, n_centroids), C order, are added to
+    Raises ValueError for rows of another width than the codebooks'.
     """
     n_subquantizers, n_padded, width = codebooks.books.shape
+    if values.shape[1] != n_subquantizers * width:
+        raise ValueError(f"rows of {values.shape[1]} numbers, codebooks of {n_subquantizers} x {width}")
     codes, n_wide = np.empty((len(values), n_subquantizers), np.uint8), codebooks.origins.shape[1]
     if codes.size == 0:
         return codes

@@ -238,6 +238,18 @@ def test_codes_that_are_not_there_are_refused(made: Path) -> None:
     assert_refused(made, 2, "RunMissing", by=by)
 
 
+def test_queries_of_numbers_among_rows_that_are_codes(tmp_path: Path) -> None:
+    """A dataset of codes has no numbers left; its queries are encoded with its codebooks first."""
+    config = CONFIG.partition("[[encode]]")[0] + '[[encode]]\nname = "codes"\nkind = "dwta"\nhashes = 45\n'
+    options = ("--encode", "pq", "--bits", 3, "--subquantizers", 3, "--block-rows", 16)
+    make_run(tmp_path, ROWS, NAMES, *options, config=config)
+    out, given = tmp_path / "n.parquet", ("--queries", tmp_path / "x.npy", "--top", 2)
+    succeeds("retrieve", tmp_path / "c.toml", "codes", "-o", out, *given)
+    parts = splits(tmp_path)
+    assert_neighbours(out, codes_of(tmp_path, "codes"), list(range(120)), parts["train"], 2)
+    assert (read_neighbours(out).distances[parts["train"], 0] == 0).all()
+
+
 def test_queries_of_another_width_and_unknown_labels_are_refused(made: Path) -> None:
     np.save(made / "wide.npy", np.ones((2, 7), np.float32))
     np.save(made / "bad.npy", np.full((2, 6), np.nan, np.float32))

@@ -69,6 +69,16 @@ def test_the_rounded_loss_is_near_the_hinge_and_never_below() -> None:
     assert np.isfinite(residuals).all()
 
 
+@pytest.mark.parametrize("bad", [[np.nan, 0, 0], [np.inf, 0, 0], [np.nan, np.nan, np.nan]])
+def test_the_rounded_loss_of_what_is_no_number_is_none(bad: list[float]) -> None:
+    """A class that no child holds costs 1; scores that have diverged are not to look like it."""
+    children = np.array([[True, False], [False, False], [False, False]])
+    loss, scores = SmoothOverlap(children, 0.1), np.array([bad], np.float32)
+    lost, residuals = loss.residuals(scores, np.array([0], np.int32))
+    assert np.isnan([lost, *residuals[0]]).all()
+    assert loss.residuals(np.zeros((1, 3), np.float32), np.array([1], np.int32))[0] == 1.0
+
+
 @pytest.mark.parametrize("what", [{"width": 0.0}, {"partition": np.ones(3, bool)}])
 def test_a_loss_that_cannot_be_is_refused(what: dict[str, object]) -> None:
     with pytest.raises(ParamError):
@@ -125,7 +135,9 @@ def test_folded_class_means_keep_their_distances() -> None:
     np.testing.assert_allclose(gram, plain @ plain.T, atol=0.08 * scale)
 
 
-@pytest.mark.parametrize(("n", "share", "expected"), [(10, 0.3, [0, 3, 6]), (5, 1.0, [0, 1, 2, 3, 4]), (7, 0.01, [0])])
+@pytest.mark.parametrize(
+    ("n", "share", "expected"), [(10, 0.3, [0, 3, 6]), (5, 1.0, [0, 1, 2, 3, 4]), (7, 0.01, [0]), (0, 0.5, [])]
+)
 def test_a_share_is_evenly_spread(n: int, share: float, expected: list[int]) -> None:
     assert evenly(n, share).tolist() == expected
 

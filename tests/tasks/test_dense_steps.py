@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -60,6 +65,22 @@ def test_matches_the_plain_loop(shape: tuple[int, int, int], body: str, seed: in
         assert found[0][0] == pytest.approx(found[1][0], rel=2e-4), name
         for key, values in found[1][1].items():
             np.testing.assert_allclose(found[0][1][key], values, rtol=2e-3, atol=1e-4, err_msg=name)
+
+
+@pytest.mark.skipif(not compiles(), reason="Python frees nothing early")
+def test_what_a_kernel_has_freed_is_not_read() -> None:
+    """With memory overwritten as it is freed, rows that have no centre stay as they are."""
+    code = """if True:
+        import numpy as np
+        from tasks.fit.dense_steps import shift_and_measure
+        from tasks.fit.panels import lines, row_width
+        rows, norms = lines(4, row_width(600) // 16).reshape(4, -1), np.zeros(4)
+        rows[:, :600] = 2.0
+        shift_and_measure(rows, 4, np.zeros(0, np.float32), norms)
+        assert (rows[:, :600] == 2.0).all() and (norms == 2400.0).all(), norms
+    """
+    environ = {**os.environ, "MALLOC_PERTURB_": "77"}
+    assert subprocess.run([sys.executable, "-c", code], env=environ, cwd=Path(__file__).parents[2]).returncode == 0
 
 
 def test_matches_the_slow_loop() -> None:

@@ -75,6 +75,9 @@ def test_columns_and_groups(tmp_path: Path) -> None:
         io.create_column(place, "y", 10, BLOCK_ROWS, "int32")
         values = np.arange(10, dtype=np.int32)
         digests = [io.write_column(place, "y", start, values[start : start + BLOCK_ROWS]) for start in (0, 4)]
+        values[0] = 7  # what was written stays
+        assert io.read_column(place, "y", 0, 4)[0] == 0
+        values[0] = 0
         with pytest.raises(io.MissingChunk, match=r"chunk c/2, rows 8\.\.9"):
             io.read_column(place, "y")
         io.write_column(place, "y", 8, values[8:])

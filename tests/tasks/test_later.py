@@ -50,11 +50,16 @@ assert not WATCHED or len(kernels.times.signatures) <= 1, kernels.times.signatur
 """
 
 
-def started(place: Path, **more: str) -> subprocess.Popen[str]:
-    """A process that runs WORK."""
+def environment_of(place: Path) -> dict[str, str]:
+    """Of a process that finds `kernels` in a folder, and keeps there what it compiles."""
     (place / "kernels.py").write_text(KERNELS)
     here = str(Path(__file__).parents[2])
-    environ = {**os.environ, "PYTHONPATH": f"{place}{os.pathsep}{here}", "NUMBA_CACHE_DIR": str(place / "kept"), **more}
+    return {**os.environ, "PYTHONPATH": f"{place}{os.pathsep}{here}", "NUMBA_CACHE_DIR": str(place / "kept")}
+
+
+def started(place: Path, **more: str) -> subprocess.Popen[str]:
+    """A process that runs WORK."""
+    environ = environment_of(place) | more
     code = WORK.replace("WATCHED", str("NUMBA_DISABLE_JIT" not in more))
     return subprocess.Popen([sys.executable, "-c", code], env=environ, stdout=subprocess.PIPE, text=True)
 
@@ -69,6 +74,49 @@ def test_processes_that_need_one_kernel_compile_it_once(tmp_path: Path) -> None:
     assert len(list((tmp_path / "kept").rglob("*total*.nbc"))) == 1
     again = started(tmp_path).communicate(timeout=120)[0].split()
     assert again == ["6.0", "0"]
+
+
+FAILS = """
+import sys, time
+import kernels
+try:
+    kernels.total("no array")
+except Exception as error:
+    assert "TypingError" in type(error).__name__, error
+else:
+    raise AssertionError("compiled")
+print("failed", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(bool(os.environ.get("NUMBA_DISABLE_JIT")), reason="nothing is compiled")
+def test_whoever_fails_to_compile_a_kernel_lets_others_try(tmp_path: Path) -> None:
+    environ = environment_of(tmp_path)
+    failed = subprocess.Popen(
+        [sys.executable, "-c", FAILS], env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert failed.stdout is not None
+    assert failed.stdout.readline() == "failed\n"
+    assert not list((tmp_path / "kept").rglob("*.lock"))  # while it lives
+    failed.communicate("", timeout=120)
+    assert failed.returncode == 0
+
+
+def test_threads_wait_for_a_module_that_another_loads(tmp_path: Path) -> None:
+    (tmp_path / "slow_module.py").write_text("import time\ntime.sleep(0.3)\nanswer = 42\n")
+    code = """if True:
+        import threading
+        from concurrent.futures import ThreadPoolExecutor
+        from tasks.later import later
+        module, begin = later("slow_module"), threading.Barrier(4)
+        def ask(_):
+            begin.wait()
+            return module.answer
+        with ThreadPoolExecutor(4) as pool:
+            assert list(pool.map(ask, range(4))) == [42] * 4
+    """
+    assert subprocess.run([sys.executable, "-c", code], env=environment_of(tmp_path)).returncode == 0
 
 
 def test_a_kernel_that_is_not_compiled_is_the_function(tmp_path: Path) -> None:

@@ -33,6 +33,14 @@ def test_the_same_as_zarr_reads(tmp_path: Path, dtype: str, shape: tuple[int, ..
         np.testing.assert_array_equal(found, zarr.open(path)[start:stop])  # type: ignore[index]
 
 
+def test_few_rows_do_not_keep_their_chunk(tmp_path: Path) -> None:
+    path = str(tmp_path / "a")
+    create_array(path, (9, 2), (8, 2), "float32", packed=False)[...] = 1.0
+    array = open_node(path)
+    most, few = read_plain(path, "c/0/0", array, 0, 8), read_plain(path, "c/1/0", array, 8, 9)
+    assert [part.base is None for part in (most, few)] == [False, True]
+
+
 def test_what_is_left_to_zarr(tmp_path: Path) -> None:
     path = str(tmp_path / "a")
     assert not is_plain(path, create_array(path, (9, 2), (4, 2), "float32", packed=True))

@@ -137,14 +137,23 @@ def test_every_finite_number_of_float16_is_widened() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
-def test_what_is_not_finite_shows_in_the_squares_and_stays_in_its_row(dtype: type, value: float) -> None:
-    values, codebooks = shaped((9, 2, 20, 3), 8)
+@pytest.mark.parametrize("n_centroids", [1, 3, 7, 20])
+def test_what_is_not_finite_shows_in_the_squares_and_stays_in_its_row(
+    dtype: type, value: float, n_centroids: int
+) -> None:
+    values, codebooks = shaped((9, 2, n_centroids, 3), 8)
     codes = encode(values, codebooks)
     values[4, 1] = value
     found, error, norm = nearest_and_squares(values.astype(dtype), codebooks)
     assert not np.isfinite([error, norm]).any()
     np.testing.assert_array_equal(np.delete(found, 4, axis=0), np.delete(codes, 4, axis=0))
-    assert found[4, 0] < 20
+    assert (found[4] < n_centroids).all()
+
+
+def test_rows_of_another_width_are_refused() -> None:
+    values, codebooks = shaped((9, 2, 20, 3), 8)
+    with pytest.raises(ValueError, match="rows of 4 numbers, codebooks of 2 x 3"):
+        encode(values[:, :4], codebooks)
 
 
 def test_codebooks_may_be_changed_in_place_between_calls() -> None:

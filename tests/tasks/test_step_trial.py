@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tasks.fit import step_trial
 from tasks.fit.fit import fit
 from tasks.fit.local import LocalOracle
 from tasks.fit.local_pass import Chunk
@@ -65,6 +66,15 @@ def test_a_brief_fit_takes_a_guess_that_is_steady(loss, batch):
     assert guess in [pytest.approx(min(each * batch, most)) for _, each, most in BRIEF]
     result = fit(problem, LocalOracle(Dense(values), labels, problem))
     assert accuracy(problem, result.parameters, Dense(values), labels) > 0.95
+
+
+def test_a_brief_fit_takes_no_step_that_diverges(monkeypatch):
+    """Neither does one where a fourth of it diverges, too."""
+    monkeypatch.setattr(step_trial, "_loss_on_the_way", lambda _chunks, _problem, t: 1.0 if t.step < 1e-3 else np.inf)
+    values, labels = separable(0, n_rows=600)
+    found = try_steps(sample_of(values, labels), problem_of(5, 3, rounds=1, partitions=1), 6000)
+    assert 1e-3 / 4 <= found.step < 1e-3
+    assert dict(found.tried)[4 * found.step] == np.inf
 
 
 def test_the_bias_of_a_brief_fit_is_shorter():

@@ -15,7 +15,8 @@ from tasks.trees.params import TreeParams
 
 
 class LocalPasses:
-    """See `Passes`; columns (n_rows,) int32: class columns of the node, -1 for rows of other classes."""
+    """See `Passes`; columns (n_rows,) int32: class columns of the node, -1 for rows of other
+    classes, which losses of one class a child know (`rounded_loss_of` a k-means tree)."""
 
     def __init__(self, rows: PqCodes, columns: Array, children: Array, params: TreeParams, depth: int) -> None:
         self.rows, self.columns, self.children, self.params, self.depth = rows, columns, children, params, depth
@@ -39,9 +40,9 @@ class LocalPasses:
 
 
 def evenly(n: int, share: float) -> Array:
-    """A share of 0..n-1, one at least, evenly spread: also of rows that lie sorted a fair sample."""
-    taken = max(1, min(n, round(share * n)))
-    return np.arange(taken, dtype=np.int64) * n // taken
+    """A share of 0..n-1, one at least of any, evenly spread: also of rows that lie sorted a fair sample."""
+    taken = min(n, max(1, round(share * n)))
+    return np.arange(taken, dtype=np.int64) * n // max(1, taken)
 
 
 def fit_local(
