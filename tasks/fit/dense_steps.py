@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol, TypeGuard
+from typing import TypeGuard
 
 import numpy as np
 
 from tasks.emit import LANES, address
 from tasks.fit.linear import LinearScorer
 from tasks.fit.panels import COMPILED, lines, pack, row_width, step_through, unpack
+from tasks.fit.scaled import ScaledParameters
 from tasks.fit.scorer import Parameters
 from tasks.fit.vectors import copy_half_lines, put_lines
 from tasks.later import numba
@@ -16,16 +17,6 @@ from tasks.losses.base import Loss
 from tasks.quantize.tables import aligned
 from tasks.rows import Dense, PqCodes
 from tasks.rows.base import Array, Rows
-
-
-class State(Protocol):
-    """What `sgd.ScaledParameters` is: parameters = scale * values."""
-
-    SMALLEST: float
-    values: Parameters
-    scale: float
-
-    def decay(self, factor: float) -> None: ...
 
 
 def fits_dense(scorer: object, rows: Rows, parameters: Parameters) -> TypeGuard[LinearScorer]:
@@ -42,7 +33,7 @@ def fits_dense(scorer: object, rows: Rows, parameters: Parameters) -> TypeGuard[
 def descend_dense(
     scorer: LinearScorer,
     loss: Loss,
-    state: State,
+    state: ScaledParameters,
     rows: Rows,
     labels: Array,
     order: Array,

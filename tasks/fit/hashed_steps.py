@@ -7,15 +7,15 @@ node has a residual.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Protocol, TypeGuard
+from typing import TypeGuard
 
 import numpy as np
 
 from tasks.emit import LANES, LINE, address
 from tasks.fit.dense_steps import give_residuals, put_rows, take_scores
 from tasks.fit.panels import COMPILED, FEATURES, add_products, lines, row_width
+from tasks.fit.scaled import ScaledParameters
 from tasks.fit.scorer import Parameters
 from tasks.hashing.heshing import ROWS_AT_ONCE, HashedScorer
 from tasks.hashing.kernels import path_sums, residuals_below
@@ -25,16 +25,6 @@ from tasks.later import numba
 from tasks.losses.base import Loss
 from tasks.rows import Dense, PqCodes
 from tasks.rows.base import Array, Rows
-
-
-class State(Protocol):
-    """What `sgd.ScaledParameters` is: parameters = scale * values, in another shape while there is a `restore`."""
-
-    values: Parameters
-    scale: float
-    restore: Callable[[Parameters], Parameters] | None
-
-    def decay(self, factor: float) -> None: ...
 
 
 def fits_hashed(scorer: object, rows: Rows, parameters: Parameters, batch: int) -> TypeGuard[HashedScorer]:
@@ -52,7 +42,7 @@ def fits_hashed(scorer: object, rows: Rows, parameters: Parameters, batch: int) 
 def descend_hashed(
     scorer: HashedScorer,
     loss: Loss,
-    state: State,
+    state: ScaledParameters,
     rows: Rows,
     labels: Array,
     order: Array,

@@ -12,8 +12,9 @@ from tasks.errors import Diverged
 from tasks.fit.average import ModelSum
 from tasks.fit.linear import LinearScorer
 from tasks.fit.problem import SgdProblem
+from tasks.fit.scaled import ScaledParameters
 from tasks.fit.scorer import Parameters
-from tasks.fit.sgd import Fused, ScaledParameters, descend
+from tasks.fit.sgd import Fused, descend
 from tasks.rows.base import Array, Rows
 from tasks.seeds import stream
 

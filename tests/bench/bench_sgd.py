@@ -18,8 +18,9 @@ from tasks.fit.fit import fit
 from tasks.fit.linear import LinearScorer
 from tasks.fit.local import LocalOracle
 from tasks.fit.problem import SgdProblem
+from tasks.fit.scaled import ScaledParameters
 from tasks.fit.scorer import Scorer
-from tasks.fit.sgd import ScaledParameters, SgdParams, descend
+from tasks.fit.sgd import SgdParams, descend
 from tasks.hashing.heshing import HashedScorer
 from tasks.losses.base import Loss
 from tasks.losses.crammer_singer import CrammerSinger

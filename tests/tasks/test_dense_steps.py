@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from tasks.fit.linear import LinearScorer
-from tasks.fit.sgd import ScaledParameters, descend
+from tasks.fit.scaled import ScaledParameters
+from tasks.fit.sgd import descend
 from tasks.later import compiles
 from tasks.losses.crammer_singer import CrammerSinger
 from tasks.losses.hinge import OneVsRestHinge

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tasks.fit.hashed_steps import fits_hashed
-from tasks.fit.sgd import ScaledParameters, descend
+from tasks.fit.scaled import ScaledParameters
+from tasks.fit.sgd import descend
 from tasks.hashing.heshing import ROWS_AT_ONCE, HashedScorer
 from tasks.hashing.layout import MOST_PLACES, mirror_bytes
 from tasks.hashing.mirror import FEATURES, depth_first

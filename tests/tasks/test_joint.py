@@ -13,8 +13,9 @@ from tasks.fit.fit import fit
 from tasks.fit.local import LocalOracle
 from tasks.fit.local_pass import Chunk
 from tasks.fit.problem import SgdProblem, StepTrial
+from tasks.fit.scaled import ScaledParameters
 from tasks.fit.scorer import Parameters
-from tasks.fit.sgd import Fused, ScaledParameters, SgdParams, descend
+from tasks.fit.sgd import Fused, SgdParams, descend
 from tasks.fit.step_trial import objective
 from tasks.rows import Csr, Dense, Rows
 from tasks.rows.base import Array

@@ -11,7 +11,8 @@ from tasks.errors import Diverged, ParamError
 from tasks.fit.average import ModelSum
 from tasks.fit.linear import LinearScorer
 from tasks.fit.local_pass import Chunk, falling_steps, local_passes
-from tasks.fit.sgd import ScaledParameters, SgdParams, descend
+from tasks.fit.scaled import ScaledParameters
+from tasks.fit.sgd import SgdParams, descend
 from tasks.fit.step_trial import objective
 from tasks.hashing.heshing import HashedScorer
 from tasks.losses.crammer_singer import CrammerSinger

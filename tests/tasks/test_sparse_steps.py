@@ -9,7 +9,8 @@ import pytest
 
 from tasks.fit import sgd
 from tasks.fit.linear import LinearScorer
-from tasks.fit.sgd import ScaledParameters, descend
+from tasks.fit.scaled import ScaledParameters
+from tasks.fit.sgd import descend
 from tasks.fit.sparse_steps import fits
 from tasks.losses.child_softmax import ChildSoftmax
 from tasks.losses.crammer_singer import CrammerSinger

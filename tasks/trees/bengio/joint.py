@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from tasks.fit.linear import LinearScorer
+from tasks.fit.scaled import ScaledParameters
 from tasks.fit.scorer import Parameters
-from tasks.fit.sgd import ScaledParameters
 from tasks.losses.base import Loss
 from tasks.losses.tree_hinge import TreeHinge
 from tasks.rows import Csr, Dense
