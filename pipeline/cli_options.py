@@ -94,6 +94,9 @@ Doubt = Annotated[
     float | None,
     typer.Option(help="of a hierarchy: rows so near a split go both ways, 0 for none; default: as it was trained"),
 ]
+Uncoded = Annotated[
+    bool, typer.Option("--uncoded", help="of a model that learnt from pq codes: take rows as they are, not their codes")
+]
 ForceFile = Annotated[bool, typer.Option("--force", help="replace the file if it exists")]
 FileLabels = Annotated[
     str | None, typer.Option(help="labels of the rows of files, as for `ingest`: prints how many are right")

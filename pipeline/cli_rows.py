@@ -23,6 +23,7 @@ from pipeline.cli_options import (
     RunPath,
     Runs,
     TableOutput,
+    Uncoded,
     file_of,
     place_of,
 )
@@ -51,6 +52,7 @@ def predict(
     ] = False,
     beam: Beam = None,
     doubt: Doubt = None,
+    uncoded: Uncoded = False,
     split: Annotated[str | None, typer.Option(help="of a dataset: train, validation, test; default: all rows")] = None,
     scheduler: Annotated[
         str | None, typer.Option("--scheduler", help="of a dataset, as for `run`; default: this process")
@@ -92,6 +94,7 @@ def evaluate(
     ] = False,
     beam: Beam = None,
     doubt: Doubt = None,
+    uncoded: Uncoded = False,
     worst: Annotated[int, typer.Option(help="worst classes, and most confused pairs, that are listed")] = 20,
     scheduler: Annotated[
         str | None, typer.Option("--scheduler", help="of a dataset: serial or local:N; default: this process")

@@ -53,6 +53,7 @@ def evaluate(
     proba: bool = False,
     beam: int | None = None,
     doubt: float | None = None,
+    uncoded: bool = False,
     worst: int = 20,
     scheduler: str | None = None,
     output: Path | None = None,
@@ -72,6 +73,7 @@ def evaluate(
     taxonomy             a file that hierarchical error is measured on, in place of the dataset's or the model's own
     proba                also what the probabilities are worth: log-loss and calibration error
     beam, doubt          as of `predict`; None: as the model was trained
+    uncoded              as of `predict`
     worst                how many of the worst classes and of the most confused pairs are listed
     output               a .json file of the same; None: nothing is written
     raises               LabelsMissing when no row's class is known, UsageError, OutputExists, PlaceTaken,
@@ -86,7 +88,7 @@ def evaluate(
         raise UsageError("rows are evaluated on this machine", f"--scheduler {scheduler}", hint)
     reading: dict[str, Any] = {"fmt": format, "rows_at": rows_at, "labels_at": labels_at}
     reading |= {"raw_shape": raw_shape, "raw_dtype": raw_dtype, "index_base": index_base}
-    asked = Asked(model, data, labels, taxonomy, 5, proba, beam, doubt, split, scheduler, reading, labelled=True)
+    asked = Asked(model, data, labels, taxonomy, 5, proba, beam, doubt, split, scheduler, reading, True, uncoded)
     saved = checked_model(asked, "labelgrove evaluate MODEL DATA")
     if asked.of_dataset:
         asked = _of_part(asked, data)
@@ -176,7 +178,7 @@ NUMBERS = (
 def text_of(facts: Mapping[str, Any]) -> str:
     """For people: what was evaluated, its numbers, the worst classes, the most confused pairs."""
     ((part, metrics),) = facts["metrics"].items()
-    searched = "".join(f", {name} {facts[name]}" for name in ("beam", "doubt") if name in facts)
+    searched = "".join(f", {name} {facts[name]}" for name in ("beam", "doubt", "uncoded") if name in facts)
     head = f"{facts['model_folder']} ({facts['kind']}{searched}) on {facts['data']}: {part}, {metrics['rows']:,.0f}"
     text = f"{head} rows\n" if part != ALL_ROWS else f"{head}\n"
     lines = [

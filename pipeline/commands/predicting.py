@@ -31,6 +31,7 @@ def predict(
     proba: bool = False,
     beam: int | None = None,
     doubt: float | None = None,
+    uncoded: bool = False,
     split: str | None = None,
     scheduler: str | None = None,
     format: str | None = None,
@@ -47,6 +48,7 @@ def predict(
     proba                also write probabilities of the classes named, and the logarithm of that of a known label
     beam                 of a tree: nodes expanded a depth at most; None: the model's own
     doubt                of a hierarchy: how near a split a row goes both ways; None: the model's own
+    uncoded              of a model of codes: rows of numbers as they are, not as codes would have them
     taxonomy             a file that hierarchical error is measured on, in place of the dataset's or the model's own
     output               Parquet, or by its ending .csv or .tsv: with the classes' names in place of their numbers
     Where labels are known, a table goes to stdout and its numbers to a file beside the output: see `metrics_path`.
@@ -55,7 +57,7 @@ def predict(
     output = output_place(output, force, TABLES)
     reading: dict[str, Any] = {"fmt": format, "rows_at": rows_at, "labels_at": labels_at}
     reading |= {"raw_shape": raw_shape, "raw_dtype": raw_dtype, "index_base": index_base}
-    asked = Asked(model, data, labels, taxonomy, top, proba, beam, doubt, split, scheduler, reading)
+    asked = Asked(model, data, labels, taxonomy, top, proba, beam, doubt, split, scheduler, reading, uncoded=uncoded)
     saved = checked_model(asked, "labelgrove predict MODEL DATA -o PREDICTIONS.parquet")
     with scratch_beside(output, asked.of_dataset and is_far(scheduler)) as scratch:
         done = ranked(asked, saved, scratch)

@@ -23,7 +23,7 @@ from pipeline.accuracy import (
 from pipeline.commands.inspecting_svm import kind_of
 from pipeline.commands.model_folders import refuse_other_folder
 from pipeline.commands.new_rows import OPTIONS, is_dataset, open_rows, options_of
-from pipeline.dataset import SPLITS, Dataset
+from pipeline.dataset import PQ, SPLITS, Dataset
 from pipeline.ingest.errors import LabelsMissing, check_columns
 from pipeline.ingest.feature_order import refuse_other_features
 from pipeline.ingest.images import ImageSource
@@ -67,6 +67,7 @@ class Asked:
     top               classes per row; beam, doubt: None as the model was trained
     proba             whether the model has to give probabilities
     labelled          whether rows whose labels nobody knows are refused
+    uncoded           of a model of codes: rows of numbers as they are, not as codes would have them
     """
 
     model: Path
@@ -81,6 +82,7 @@ class Asked:
     scheduler: str | None = None
     reading: Mapping[str, Any] = field(default_factory=dict)
     labelled: bool = False
+    uncoded: bool = False
 
     @property
     def of_dataset(self) -> bool:
@@ -89,7 +91,8 @@ class Asked:
     def searched(self) -> dict[str, str]:
         """What differs from how the model was trained, as text."""
         found = {"beam": self.beam, "doubt": self.doubt}
-        return {key: str(value) for key, value in found.items() if value is not None}
+        told = {key: str(value) for key, value in found.items() if value is not None}
+        return told | ({"uncoded": "yes"} if self.uncoded else {})
 
 
 def checked_model(asked: Asked, usage: str) -> SavedModel:
@@ -112,6 +115,8 @@ def checked_model(asked: Asked, usage: str) -> SavedModel:
         check_beam(asked.beam, saved, asked.model)
     if asked.doubt is not None:
         _check_doubt(asked.doubt, saved, asked.model)
+    if asked.uncoded:
+        _check_uncoded(saved, asked.model)
     return saved
 
 
@@ -190,6 +195,12 @@ OTHER_ROWS = (
 )
 
 
+def _check_uncoded(saved: SavedModel, model: Path) -> None:
+    if [encoder.kind for encoder in saved.encoders] != ["pq"]:
+        what = "--uncoded has no meaning for a model that takes other rows than codes of the numbers themselves"
+        raise UsageError(what, f"--uncoded, {model}", "leave it out")
+
+
 # ---- rows --------------------------------------------------------------------------------------------------------
 
 
@@ -203,6 +214,8 @@ def _rank_dataset(asked: Asked, saved: SavedModel, scratch: Path, top: int) -> P
         raise UsageError(f"--split {split!r}: expected one of {', '.join(SPLITS)}", "--split")
     check_columns(dataset.n_features, saved.n_features, data)
     refuse_other_features(dataset, saved.feature_names)
+    if asked.uncoded and dataset.body == PQ:
+        raise UsageError(f"{data} holds codes, no numbers", "--uncoded", "leave it out")
     mapped = class_map(dataset.classes, saved.classes)
     _warn_of_classes(mapped, data)
     tree = tree_of_dataset(dataset, saved, mapped) if asked.taxonomy is None else tree_of_file(asked.taxonomy, saved)
@@ -218,7 +231,7 @@ def _rank_dataset(asked: Asked, saved: SavedModel, scratch: Path, top: int) -> P
         blocks = split_blocks(dataset, blocks, split) or blocks[:1]  # of which nothing is selected
     with open_pool(profile, memory, RunFolder(scratch), View()) as pool:
         place = str(at(saved.folder).absolute())
-        shared = place, top, str(scratch), selection, False, asked.beam, asked.doubt
+        shared = place, top, str(scratch), selection, asked.uncoded, asked.beam, asked.doubt
         report = pool.sum(predict_block, blocks, *shared, name="predict_rows")
     parts = [scratch / part_name(block.index) for block in blocks]
     accuracy = Accuracy(saved, tree)
@@ -260,7 +273,7 @@ def _rank_files(asked: Asked, saved: SavedModel, scratch: Path, top: int) -> Pre
             blank += [files[row] for row in without]
         selected = Selected(index, numbers, marks)
         with numbered(lambda ids=selected.row_ids: ids):  # type: ignore[misc]
-            ranking = saved.rank(rows, top, encoded=files is not None, labels=marks, beam=asked.beam)
+            ranking = saved.rank(rows, top, encoded=asked.uncoded or files is not None, labels=marks, beam=asked.beam)
         write_part(parts[-1], selected, ranking, files)
         if known is not None:
             accuracy.add(ALL_ROWS, read_part(parts[-1]))

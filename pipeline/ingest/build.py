@@ -19,16 +19,16 @@ from pipeline.ingest.errors import check_columns
 from pipeline.ingest.feature_order import put_in_order
 from pipeline.ingest.files import PathLike
 from pipeline.ingest.kept import Kept
-from pipeline.ingest.labels import LabelsLike
+from pipeline.ingest.labels import Labels, LabelsLike
 from pipeline.ingest.layout import order_rows
-from pipeline.ingest.options import options_of
+from pipeline.ingest.options import options_of, whole
 from pipeline.ingest.parts import Given, Parts, Reading, SourceLike, given_parts, open_sources, optional_part
 from pipeline.ingest.place import made_whole
 from pipeline.ingest.remote import Remote, remote
 from pipeline.ingest.request import request_of
 from pipeline.ingest.scan import Scan, notes_of, refuse_damaged, refuse_non_finite, refuse_vanishing, scan_once
 from pipeline.ingest.source import Source
-from pipeline.ingest.splits import SplitLike, check_fraction, draw_split, read_split, shares_of
+from pipeline.ingest.splits import SplitLike, check_fraction, draw_split, read_split, refuse_missing, shares_of
 from pipeline.ingest.stored import FLOATS, block_rows_of, learn_codebooks, stored_dtype
 from pipeline.ingest.taxonomy_file import read_taxonomy
 from pipeline.ingest.taxonomy_parents import REFUSE as REFUSE_SEVERAL
@@ -118,7 +118,7 @@ def ingest(
     """Make a dataset store of the user's files, and open it.
 
     What a killed or interrupted call has done of the same is continued: of files, whose path, size and time of change
-    are the same, by the same options.
+    are the same, by the same options. So is what ended by a full disk, or by an error of the user's own functions.
 
     source, test_source, validation_source  a file of a format that `pipeline.ingest.files.FORMATS` lists, a list,
                   pattern or folder of such shards, a URL, an array or a scipy sparse matrix; `MadeRows`; an iterator of
@@ -140,7 +140,8 @@ def ingest(
     encode        "pq": only codes of a product quantiser are kept, never the numbers; what learners take is what the
                   codes stand for
     subquantizers, bits, sample, iterations   of its codebooks: see `tasks.quantize.pq.PqParams`; the sample is drawn
-                  from the training rows, or where rows come from first to last from the first ones
+                  from the training rows; of rows that are made from 32 blocks, or as many as hold it; of others that
+                  come from first to last from the first ones
     progress      called with (rows done, rows in all)
     copying       the same while files that give rows only in order are copied; 0 in all: unknown
     say           called with a line when an interrupted call is continued
@@ -148,8 +149,11 @@ def ingest(
     A dataset at a URL is made among temporary files and put when it is whole. At a folder that is held (`tasks.held`),
     of an array or a sparse matrix, nothing is written but scratch files: the rows are read where they are.
 
-    Raises the errors of `pipeline.ingest.errors`, ParamError, DiskFull; then nothing is left behind.
+    Raises the errors of `pipeline.ingest.errors` and ParamError, then nothing is left behind; DiskFull.
     """
+    seed, block_rows, sample = whole("seed", seed), whole("block_rows", block_rows), whole("sample", sample)
+    bits, subquantizers = whole("bits", bits), whole("subquantizers", subquantizers)
+    iterations = whole("iterations", iterations)
     request, options = request_of(locals()), options_of(locals(), ingest.__kwdefaults__ or {})
     _check_options(on_nonfinite, on_corrupt, dtype, index_base, block_rows)
     _check_several(several_parents, taxonomy)
@@ -169,7 +173,9 @@ def ingest(
         place, force = staged_at(url), True
     making = nullcontext(place) if is_held(str(place)) else made_whole(place, force, request)
     with making as folder, remote(_spool(folder), say) as fetch:
-        reading = Reading(_spool(folder), limit, fmt, index_base, n_features, *located, tick=copying, coder=coder)
+        reading = Reading(
+            _spool(folder), limit, fmt, index_base, n_features, *located, tick=copying, coder=coder, say=say
+        )
         _fill(folder, fetch, given, asked, reading, progress, say)
         if url:
             put_dataset(folder, url, say)
@@ -194,10 +200,12 @@ def _fill(
     asked = replace(asked, classes=classes, taxonomy=taxonomy, drawing=drawing)
     kept = Kept(folder, notes=not is_held(str(folder)))
     if kept.found and say:
-        say(f"continuing after {kept.n_blocks():,} blocks")
+        n_blocks = kept.n_blocks()
+        say(f"continuing after {n_blocks:,} blocks" if n_blocks else "continuing what was begun")
     parts = Parts(given, reading)
-    if reading.n_features is not None:
-        check_columns(parts.n_features, reading.n_features, parts.sources[0].name)
+    if asked.coder is not None:
+        _refuse_early(parts, asked)
+    parts.encode()
     meter = _Meter(progress, parts.n_rows)
     content, scans = _decided(parts, [item.part for item in given], asked, kept, meter)
     write_dataset(folder, parts, content, kept, meter)
@@ -210,10 +218,10 @@ def _fill(
 
 def _decided(parts: Parts, roles: Sequence[int], asked: Asked, kept: Kept, meter: _Meter) -> tuple[Content, list[Scan]]:
     """All that the dataset will hold, and what a look at every row has found."""
-    table, tree, choices = _class_table(parts, asked.classes, asked.taxonomy, asked.several_parents)
+    table, tree, choices = _class_table(parts.labels, asked.classes, asked.taxonomy, asked.several_parents)
     y = np.concatenate([class_of_rows(part, table) for part in parts.labels])
     stored = stored_dtype(parts, asked.dtype, asked.coder)
-    usable, scans = _scan(parts, stored if asked.coder is None else FLOATS, asked.rules, kept, meter)
+    usable, scans = _scan(parts, stored, asked.rules, kept, meter, asked.coder)
     divided, notes = _divide(parts, roles, y, usable, asked.drawing)
     said = [named(table), *notes_of_integers(parts.labels, table), shape_of(tree, asked.taxonomy), *choices]
     notes = [*parts.notes, *said, *table.notes, *notes, *notes_of(scans), *class_notes(y, divided, usable, table)]
@@ -228,6 +236,24 @@ def _decided(parts: Parts, roles: Sequence[int], asked: Asked, kept: Kept, meter
         max(found.longest_side for found in scans), coder,
     )  # fmt: skip
     return content, scans
+
+
+def _refuse_early(parts: Parts, asked: Asked) -> None:
+    """Raise what can be known before rows are encoded, which may take hours; it is all looked at again after that."""
+    known = [labels for labels in parts.known if labels is not None]
+    if len(known) == len(parts.known) or asked.classes is not None:
+        table = _class_table(known, asked.classes, asked.taxonomy, asked.several_parents)[0]
+        for labels in known:
+            class_of_rows(labels, table)
+    elif asked.taxonomy is not None:
+        classes_from_leaves(read_taxonomy(asked.taxonomy))
+    first, split = parts.sources[0], asked.drawing.split
+    if split is not None and first.known_rows is not None:
+        read_split(split, first.known_rows, first.name)
+    elif split is not None:
+        refuse_missing(split)
+    if asked.block_rows is not None:
+        block_rows_of(parts, 0, FLOATS, asked.block_rows, asked.coder)
 
 
 def _spool(folder: Path) -> Path:
@@ -333,24 +359,30 @@ def _check_several(several_parents: str, taxonomy: object) -> None:
 
 
 def _class_table(
-    parts: Parts, classes: ClassesLike | None, taxonomy: PathLike | dict[str, Any] | None, several_parents: str
+    labels: Sequence[Labels],
+    classes: ClassesLike | None,
+    taxonomy: PathLike | dict[str, Any] | None,
+    several_parents: str,
 ) -> tuple[Classes, Taxonomy | None, list[Note]]:
     nodes = None if taxonomy is None else read_taxonomy(taxonomy)
     implied = None if nodes is None else classes_from_leaves(nodes)
-    table = read_classes(classes) if classes is not None else implied or classes_of(parts.labels)
+    table = read_classes(classes) if classes is not None else implied or classes_of(labels)
     return (table, None, []) if nodes is None else (table, *taxonomy_and_notes(nodes, table, several_parents))
 
 
 # ---- rows --------------------------------------------------------------------------------------------------------
 
 
-def _scan(parts: Parts, dtype: str, rules: tuple[str, str], kept: Kept, meter: _Meter) -> tuple[Array, list[Scan]]:
+def _scan(
+    parts: Parts, stored: str, rules: tuple[str, str], kept: Kept, meter: _Meter, coder: Coder | None
+) -> tuple[Array, list[Scan]]:
     """Which source rows are used, and what was found; raises NonFiniteFeature, DamagedImage and FeatureRange.
 
     rules  for rows that are not finite, and for images that are damaged: refuse them, or leave them out
     """
     on_nonfinite, on_corrupt = rules
-    scans = [_scanned(source, dtype, kept, f"scan-{i}", meter) for i, source in enumerate(parts.sources)]
+    dtype, most = (stored, np.inf) if coder is None else (FLOATS, coder.largest(parts.n_features))
+    scans = [_scanned(source, dtype, kept, f"scan-{i}", meter, most) for i, source in enumerate(parts.sources)]
     if on_nonfinite == REFUSE:
         refuse_non_finite(scans)
     if on_corrupt == REFUSE:
@@ -362,9 +394,9 @@ def _scan(parts: Parts, dtype: str, rules: tuple[str, str], kept: Kept, meter: _
     return usable, scans
 
 
-def _scanned(source: Source, dtype: str, kept: Kept, name: str, meter: _Meter) -> Scan:
+def _scanned(source: Source, dtype: str, kept: Kept, name: str, meter: _Meter, most: float) -> Scan:
     if not isinstance(source, CodedSource):
-        return scan_once(source, dtype, kept, name, meter)
+        return scan_once(source, dtype, kept, name, meter, most)
     meter(source.n_rows)  # it was looked at as it went by
     return source.found
 

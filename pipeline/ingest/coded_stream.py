@@ -17,13 +17,12 @@ import numpy as np
 
 from pipeline.ingest.coded_source import CodedSource
 from pipeline.ingest.coder import Coder
-from pipeline.ingest.errors import LengthMismatch
 from pipeline.ingest.labels import Labels
 from pipeline.ingest.made_rows import IteratorStream, LabelledRows, MadeStream, joined
 from pipeline.ingest.scan import Placed, Scan, refuse_non_finite, scan_rows
 from pipeline.ingest.source import PIECE_BYTES
 from pipeline.ingest.spool import Spool
-from pipeline.ingest.stream import Chain, Job, take_labels
+from pipeline.ingest.stream import Chain, check_rows_came, spool_of, take_labels
 from pipeline.ingest.threads import in_order, n_threads
 from tasks.coded_rows import Coded, coded, zero_rows
 from tasks.digest import digest_arrays, digest_text
@@ -31,40 +30,38 @@ from tasks.rows import Dense, PqCodes
 from tasks.rows.base import Array
 from tasks.seeds import stream
 
+FEWEST = 16384  # rows for which a sample has room at first
 FIRST = 4  # rows among which each row of the sample is drawn, where rows come from first to last
 SAMPLED_BLOCKS = 32  # of rows that are made, from which the sample is drawn
 STORED = "float32"  # what codes stand for
+LABEL_BYTES, COLUMN_BYTES = 8, 13  # a row: of its label beside codes, and of all columns of a dataset
 LEAST, MOST = 1e-30, 1e30  # mean square, and sum of squares, between which no value needs a closer look
 MOST_WHOLE = 2.0**48  # the same sum of types that hold whole numbers which float32 does not
 
 
-def spooled_codes(chain: Chain, job: Job, coder: Coder) -> CodedSource:
-    """As `stream.spooled`, of rows of which only codes are kept. Raises as it does, and as `Coder.check`."""
-    about = {"body": PqCodes.body, "n_features": chain.n_features, "of": chain.about, "coder": coder.about()}
+def encode_source(source: CodedSource) -> None:
+    """Encode all rows of a source, as `stream.spooled` copies others. Raises as it does."""
+    chain, job, coder = source.chain, source.job, source.coder
     if coder.learnt is None:
-        coder.check_sample(chain.n_features, chain.n_rows)
+        about = {"body": PqCodes.body, "n_features": chain.n_features, "of": chain.about, "coder": coder.about()}
         name = digest_text(json.dumps(about, sort_keys=True))[:12]
         coder.learn(job.folder / f"codebooks-{name}.npz", lambda: sample_of(chain, coder))
     books = coder.codebooks
     columns: dict[str, np.dtype] = {"codes": np.dtype(np.uint8), "sums": np.dtype(np.float64)}
-    if chain.carries_labels:
-        columns["labels"] = np.dtype(np.int64)
-    with Spool(job.folder, columns, about | {"codebooks": digest_arrays(books)}) as spool:
-        if chain.n_rows is not None:
-            spool.need(chain.n_rows * books.shape[0])
-        found = _copy(chain, coder, spool, job)
-    if chain.n_rows is not None and chain.n_rows != spool.rows:
-        what = f"{spool.rows:,} rows came where {chain.n_rows:,} are declared"
-        raise LengthMismatch(what, chain.name, "write the file again")
+    with spool_of(chain, job, columns, PqCodes.body, codebooks=digest_arrays(books)) as spool:
+        if chain.n_rows is not None and not spool.whole:
+            spooled = len(books) + (LABEL_BYTES if chain.carries_labels else 0)
+            spool.need(chain.n_rows * (spooled + len(books) + COLUMN_BYTES))
+        source.found = _copy(source, spool)
+    check_rows_came(chain, spool)
+    source.codes = spool.column("codes").reshape(-1, len(books))
     error, norm = spool.column("sums").reshape(-1, 2).sum(axis=0).tolist()
-    source = CodedSource(chain.name, spool.column("codes").reshape(-1, len(books)), books, (error, norm), found)
-    source.notes += chain.notes
-    source.placed = chain.pieces().place
+    source.sums, source.shape = (error, norm), (spool.rows, chain.n_features)
+    source.notes[:0] = chain.notes
     if chain.carries_labels:
         source.labels = Labels(chain.name, spool.column("labels"))
-    else:
+    elif chain.rides:
         take_labels(source, job, chain.labels)
-    return source
 
 
 class _Piece(NamedTuple):
@@ -73,36 +70,29 @@ class _Piece(NamedTuple):
     labels: Array | None
 
 
-def _copy(chain: Chain, coder: Coder, spool: Spool, job: Job) -> Scan:
+def _copy(source: CodedSource, spool: Spool) -> Scan:
     """Encode all rows that are not yet in the spool; what was found in all of them."""
+    chain, job, coder = source.chain, source.job, source.coder
     found = Scan(**spool.state) if spool.state else Scan(STORED)
-    work = partial(_encoded, coder, _Places(chain))
     coder.warm(chain.dtype)
-    for held, seen, labels in in_order(work, _pieces(chain, spool.rows), n_threads()):
+    for held, seen, labels in in_order(partial(_encoded, coder, source), _pieces(chain, spool.rows), n_threads()):
         if coder.refuses:
             refuse_non_finite([seen])  # at once: the rest may take hours
         found.add(seen)
         beside = {} if labels is None else {"labels": labels}
         spool.append(len(held.codes), codes=held.codes, sums=np.array([held.error, held.norm]), **beside)
-        spool.state = asdict(found)
         if spool.due():
-            spool.mark()
+            _mark(spool, found)
         if job.tick:
             job.tick(spool.rows, chain.n_rows or 0)
     if not spool.whole:
-        spool.mark(whole=True)
+        _mark(spool, found, whole=True)
     return found
 
 
-class _Places:
-    """Where rows stand, of files that are being read: those that are still to come have no length yet."""
-
-    def __init__(self, chain: Chain) -> None:
-        self.chain = chain
-        self.feature_names: tuple[str, ...] | None = None
-
-    def place(self, row: int) -> str:
-        return self.chain.pieces().place(row)
+def _mark(spool: Spool, found: Scan, whole: bool = False) -> None:
+    spool.state = asdict(found)  # a copy of all that was found: not after every piece
+    spool.mark(whole)
 
 
 def _pieces(chain: Chain, start: int) -> Iterator[tuple[int, Callable[[], Dense]]]:
@@ -139,7 +129,7 @@ def _encoded(coder: Coder, places: Placed, piece: tuple[int, Callable[[], Dense]
         found.peak = float(np.sqrt(held.norm / values.size))  # at least this
         found.zero_rows = zero_rows(values, held.codes, coder.zero_codes)
     else:
-        found = scan_rows(places, start, rows, STORED)
+        found = scan_rows(places, start, rows, STORED, coder.largest(rows.n_features))
         if found.bad_rows:
             values = values.copy()
             values[np.array(found.bad_rows) - start] = 0
@@ -162,19 +152,19 @@ def sample_of(chain: Chain, coder: Coder) -> Array:
 
 def _drawn(slabs: Iterator[Any], wanted: int, first: int, seed: int) -> Array:
     """`wanted` of the first rows: those with the smallest of seeded keys. No other rows are held."""
-    keys, start = stream(seed, "ingest", "sample").random(first), 0
+    keys, start = stream(seed, "ingest", "sample"), 0
     kept, worst = np.empty((0, 0), np.float32), list[tuple[float, int]]()  # rows, and of each -key and its place
     for slab in slabs:
         values = slab.values[: first - start]
-        if not len(kept):
-            kept = np.empty((wanted, values.shape[1]), np.float32)  # pages that nobody writes to take no memory
-        for row, key in zip(values, keys[start : start + len(values)], strict=True):
+        for row, key in zip(values, keys.random(len(values)).tolist(), strict=True):
             full = len(worst) == wanted
             if full and key >= -worst[0][0]:
                 continue
             plain = _as_floats(row)
             if np.isfinite(plain).all():
                 place = worst[0][1] if full else len(worst)
+                if place == len(kept):
+                    kept = _larger(kept, len(plain), wanted)
                 kept[place] = plain
                 (heapq.heapreplace if full else heapq.heappush)(worst, (-key, place))
         start += len(slab.values)
@@ -183,12 +173,20 @@ def _drawn(slabs: Iterator[Any], wanted: int, first: int, seed: int) -> Array:
     return kept[: len(worst)]
 
 
+def _larger(kept: Array, width: int, wanted: int) -> Array:
+    """Twice the room, `wanted` rows at most: there may be far fewer rows than are wanted."""
+    larger = np.empty((min(wanted, max(FEWEST, 2 * len(kept))), width), np.float32)
+    if len(kept):
+        larger[: len(kept)] = kept
+    return larger
+
+
 def _of_blocks(made: MadeStream, wanted: int, seed: int) -> Array:
     """Rows of SAMPLED_BLOCKS blocks, or as many as hold the wanted number."""
     source = made.source
     count = min(source.n_blocks, max(SAMPLED_BLOCKS, -(-wanted // source.block_rows)))
     chosen = np.sort(stream(seed, "ingest", "sample-blocks").permutation(source.n_blocks)[:count])
-    share = -(-wanted // count)
+    share = min(source.block_rows, -(-wanted // count))
 
     def drawn(number: int) -> Array:
         values = made.block(number).values

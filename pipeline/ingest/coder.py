@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import cached_property, reduce
 from operator import add
@@ -19,7 +20,7 @@ from tasks.errors import ParamError
 from tasks.fit.checkpoint import keep, load_kept
 from tasks.quantize.blocks import least_rows
 from tasks.quantize.kmeans import CodebookSums, assign_and_sum, train_codebooks
-from tasks.quantize.pq import PqParams, encode
+from tasks.quantize.pq import PqParams, PQShape, PQTooFewRows, encode
 from tasks.rows.base import Array
 from tasks.seeds import stream
 
@@ -39,12 +40,14 @@ class Coder:
 
     refuses       whether rows that are not finite are refused at once
     most_bytes    that the sample may take
+    learns_as_they_come   whether the training rows are encoded while they are read: then so are all others
     learnt        codebooks (n_subquantizers, n_centroids, width) float32, once there are some
     sample_error  squared error of the sample as a share of its squared norm
     """
 
     def __init__(self, params: PqParams, seed: int, refuses: bool, most_bytes: int) -> None:
         self.params, self.seed, self.refuses, self.most_bytes = params, seed, refuses, most_bytes
+        self.learns_as_they_come = False
         self.learnt: Array | None = None
         self.sample_error = 0.0
 
@@ -52,6 +55,11 @@ class Coder:
     def codebooks(self) -> Array:
         assert self.learnt is not None, "codebooks are learnt before rows are encoded"
         return self.learnt
+
+    def largest(self, n_features: int) -> float:
+        """That a value may be, so that squared distances are finite: up to 4 of its squares for each of a part."""
+        width = n_features // self.params.resolve(n_features)
+        return float(np.sqrt(np.finfo(np.float32).max / (4 * width)))
 
     @cached_property
     def zero_codes(self) -> Array:
@@ -71,17 +79,23 @@ class Coder:
     def check(self, body: str, n_features: int, name: str) -> None:
         """Before any row is read. Raises EncodingUnfit unless rows are dense, PQShape."""
         self.refuse_body(body, name)
-        self.params.resolve(n_features)
+        with as_typed():
+            self.params.resolve(n_features)
 
     def check_sample(self, n_features: int, n_rows: int | None) -> None:
         """Whether so many rows can be learnt from, as far as they are known. Raises PQTooFewRows, ParamError."""
         sample = self.params.sample
         if n_rows is not None:
-            self.params.check_rows(n_rows)
+            self.check_rows(n_rows)
             sample = min(sample, n_rows)
         most = self.most_bytes // (4 * n_features)
         if sample > most:
-            raise ParamError("pq.sample", sample, f"at most {most:,}", "the sample is held in memory (--max-bytes)")
+            raise ParamError("sample", sample, f"at most {most:,}", "the sample is held in memory (--max-bytes)")
+
+    def check_rows(self, n_rows: int) -> None:
+        """Raises PQTooFewRows."""
+        with as_typed():
+            self.params.check_rows(n_rows)
 
     @staticmethod
     def refuse_body(body: str, name: str) -> None:
@@ -130,7 +144,7 @@ class Coder:
         return found
 
     def _learnt(self, sample: Array) -> dict[str, Array]:
-        self.params.check_rows(len(sample))
+        self.check_rows(len(sample))
         oracle = ThreadedSample(sample, self.params.n_centroids, self.seed)
         params, n_subquantizers = self.params, self.params.resolve(sample.shape[1])
         shape = n_subquantizers, params.n_centroids, sample.shape[1] // n_subquantizers
@@ -177,4 +191,18 @@ def coder_of(encode: str | None, given: Mapping[str, Any], dtype: str | None, *h
         raise ParamError("encode", encode, KIND, "rows are encoded on the way in by product quantisation")
     if dtype is not None:
         raise ParamError("dtype", dtype, "none beside encode", "codes are bytes")
-    return Coder(PqParams(**said), *how)
+    with as_typed():
+        return Coder(PqParams(**said), *how)
+
+
+@contextmanager
+def as_typed() -> Iterator[None]:
+    """Errors of the quantiser in the words of `ingest`, which has its parameters under other names, and no `pca`."""
+    try:
+        yield
+    except ParamError as error:
+        name, value, accepted, why = error.args
+        raise ParamError(name.removeprefix("pq."), value, accepted, why) from None
+    except (PQShape, PQTooFewRows) as error:
+        hint = error.hint.partition("; or cut principal components")[0]
+        raise type(error)(error.what, error.where.replace("pq.", "--"), hint) from None

@@ -90,6 +90,12 @@ def read_labels(labels: LabelsLike, n_rows: int, rows_name: str) -> Labels:
     return found
 
 
+def look_at_labels(labels: LabelsLike) -> None:
+    """Raise what `read_labels` does of files that are not there or hold no labels, while nobody knows how many rows."""
+    with guarded(_shown_source(labels)):
+        _read(labels, 0)
+
+
 def _shown_source(labels: LabelsLike) -> str:
     return os.fspath(labels) if isinstance(labels, str | os.PathLike) else "labels"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,8 +14,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pipeline.dataset import Note
-from pipeline.ingest.errors import ColumnMismatch, FeatureDtype, FeatureShape, LabelDtype, LengthMismatch
-from pipeline.ingest.labels import HINT, Labels
+from pipeline.ingest.errors import ColumnMismatch, FeatureDtype, FeatureShape, LabelDtype, LengthMismatch, check_columns
+from pipeline.ingest.labels import HINT, Labels, from_array
+from pipeline.ingest.npz import is_sparse
 from pipeline.ingest.stream import check_matrix
 from tasks.errors import ParamError
 from tasks.rows import Dense, Rows
@@ -42,6 +44,11 @@ class MadeRows:
 
     def __post_init__(self) -> None:
         for name in ("n_rows", "n_features", "block_rows"):
+            try:
+                object.__setattr__(self, name, operator.index(getattr(self, name)))
+            except TypeError:
+                why = f"{type(getattr(self, name)).__name__} is none"
+                raise ParamError(name, getattr(self, name), "a whole number", why) from None
             if getattr(self, name) < 1:
                 raise ParamError(name, getattr(self, name), "at least 1", "rows are made block by block")
         try:
@@ -86,7 +93,7 @@ def rows_made(made: Any, where: str) -> Dense:
     Raises FeatureShape, FeatureDtype, LabelDtype, LengthMismatch.
     """
     values, labels = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
-    values = np.asarray(values)
+    values = _array_of(values, where)
     check_matrix(values.shape, values.dtype, where)
     values = np.ascontiguousarray(values, values.dtype.newbyteorder("="))
     if labels is None:
@@ -97,7 +104,22 @@ def rows_made(made: Any, where: str) -> Dense:
         raise LabelDtype(what, where, f"{HINT}; names are given apart, as `labels`")
     if labels.size != len(values):
         raise LengthMismatch(f"{labels.size:,} labels for {len(values):,} rows", where, "give one label a row")
-    return LabelledRows(values, labels.astype(np.int64))
+    return LabelledRows(values, from_array(labels, where).values)
+
+
+def _array_of(values: Any, where: str) -> Array:
+    """Raises FeatureShape, FeatureDtype of what is no array of numbers."""
+    if is_sparse(values):
+        raise FeatureDtype("rows in a sparse matrix", where, "made rows are dense: give matrix.toarray()")
+    try:
+        found = np.asarray(values)
+    except ValueError:  # as of [rows, labels]
+        hint = "give an array (n, n_features), or a tuple of such and its labels: (rows, labels)"
+        raise FeatureShape(f"a {type(values).__name__} that is no matrix", where, hint) from None
+    if found.dtype == object:
+        what = f"values of Python objects ({type(values).__name__})"
+        raise FeatureDtype(what, where, "give an array of numbers, or a tuple of such and its labels: (rows, labels)")
+    return found
 
 
 class _Stream:
@@ -138,7 +160,10 @@ class MadeStream(_Stream):
 
     def __init__(self, source: MadeRows) -> None:
         self.source = source
-        super().__init__(source.name, rows_made(source.make(0), f"{source.name}, block 0"), source.n_features)
+        where = f"{source.name}, block 0"
+        first = rows_made(source.make(0), where)
+        super().__init__(source.name, first, source.n_features)
+        check_columns(first.n_features, source.n_features, where)
         self.n_rows: int | None = source.n_rows
         self.about = [dict(source.told())]
 

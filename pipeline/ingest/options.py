@@ -5,12 +5,15 @@ Of files only their own names are kept, never the folders that they stood in, no
 
 from __future__ import annotations
 
+import operator
 import os
 import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from pipeline.ingest.made_rows import MadeRows
 from pipeline.ingest.remote import is_url, shown
+from tasks.errors import ParamError
 
 FILES = (
     "labels", "classes", "taxonomy", "split", "test_source", "test_labels", "validation_source", "validation_labels"
@@ -21,7 +24,19 @@ WORDS = (
     "sample", "iterations"
 )  # fmt: skip
 TYPED = {"fmt": "format", "n_features": "features"}  # where the command line has another word than the function
+ABOUT = {  # what made rows say of themselves
+    "about": "source", "test_about": "test_source", "validation_about": "validation_source"
+}  # fmt: skip
 IN_MEMORY = "(in memory)"  # of what was no file
+
+
+def whole(name: str, value: Any) -> Any:
+    """A whole number of any type, NumPy's too, as Python's own, which can be kept as JSON; None stays. Raises
+    ParamError."""
+    try:
+        return None if value is None else operator.index(value)
+    except TypeError:
+        raise ParamError(name, value, "a whole number", f"{type(value).__name__} is none") from None
 
 
 def options_of(asked: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
@@ -31,6 +46,8 @@ def options_of(asked: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, 
     """
     found: dict[str, Any] = {"source": _named(asked["source"])}
     found |= {key: _named(asked[key]) for key in FILES if asked[key] is not None}
+    made = {key: asked[source] for key, source in ABOUT.items() if isinstance(asked.get(source), MadeRows)}
+    found |= {key: rows.about for key, rows in made.items() if rows.about is not None}
     return found | {key: _plain(asked[key]) for key in WORDS if asked[key] != usual[key]}
 
 

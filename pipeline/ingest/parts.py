@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -13,10 +13,10 @@ import numpy as np
 
 from pipeline.dataset import TEST, TRAIN, VALIDATION, Note
 from pipeline.ingest.coded_source import CodedSource
-from pipeline.ingest.errors import LabelsMissing, UnknownInput, guarded
+from pipeline.ingest.errors import LabelsMissing, UnknownInput, check_columns, guarded
 from pipeline.ingest.files import PathLike, expand, format_of, shards_below
 from pipeline.ingest.images import ImageSource, beside, named_by_table
-from pipeline.ingest.labels import Labels, LabelsLike, check_length, read_labels
+from pipeline.ingest.labels import Labels, LabelsLike, check_length, look_at_labels, read_labels
 from pipeline.ingest.made_rows import IteratorStream, MadeRows, MadeStream
 from pipeline.ingest.npy import from_array, listed
 from pipeline.ingest.npz import from_sparse, is_sparse
@@ -62,17 +62,21 @@ class Reading:
     must_label: bool = True  # whether labels that nobody named are looked for in the files
     tick: Tick | None = None  # while rows are copied: rows done, rows in all (0: unknown)
     coder: Coder | None = None  # of rows that are encoded on the way in
+    say: Callable[[str], None] | None = None  # called with a line about what an earlier attempt has left
 
     def job(self, number: int, labelled: bool) -> Job:
         """How source `number` is read; its folder has the same name in every attempt."""
         folder = self.spool / f"source-{number}"
         where = self.rows_at, self.labels_at, labelled, self.must_label
         how = self.n_features, self.raw_shape, self.raw_dtype, self.tick
-        return Job(folder, self.max_bytes, *where, *how, self.coder, learns=number == 0)
+        return Job(folder, self.max_bytes, *where, *how, self.coder, number == 0, self.say)
 
 
 class Parts:
-    """All source rows, numbered through: first those of training, then validation, then test."""
+    """All source rows, numbered through: first those of training, then validation, then test.
+
+    known  the labels of each part as far as they are known before `encode`, None where they come with the rows
+    """
 
     def __init__(self, given: Sequence[Given], reading: Reading) -> None:
         self.sources = open_sources([item.source for item in given], reading, [item.labels is None for item in given])
@@ -84,9 +88,19 @@ class Parts:
         if reading.coder is not None:
             first = self.sources[0]
             reading.coder.check(self.body, first.n_features, first.name)
-            if reading.coder.learnt is None:
-                reading.coder.check_sample(first.n_features, first.n_rows)
-        self.labels = [_labels(item, source) for item, source in zip(given, self.sources, strict=True)]
+            reading.coder.check_sample(first.n_features, first.known_rows)
+        if reading.n_features is not None:
+            check_columns(self.n_features, reading.n_features, self.sources[0].name)
+        self.given = list(given)
+        self.known = [_known_labels(item, source) for item, source in zip(given, self.sources, strict=True)]
+
+    def encode(self) -> None:
+        """Have rows encoded that are kept as codes alone; then their number is known, and all labels are."""
+        for source in self.sources:
+            if isinstance(source, CodedSource):
+                source.encode()
+        each = zip(self.known, self.given, self.sources, strict=True)
+        self.labels = [_labels(item, source) if known is None else known for known, item, source in each]
         for labels, source in zip(self.labels, self.sources, strict=True):
             check_length(labels, source.n_rows, source.name)  # or the rows of the next part would have them
         self.offsets = np.cumsum([0, *(source.n_rows for source in self.sources)])
@@ -165,6 +179,17 @@ def optional_part(name: str, part: int, source: SourceLike | None, labels: Label
 NAMES = {TRAIN: "labels", VALIDATION: "validation_labels", TEST: "test_labels"}
 
 
+def _known_labels(given: Given, source: Source) -> Labels | None:
+    """The labels of a part before its rows are encoded; None where they, or their number, come with the rows."""
+    if given.labels is None and isinstance(source, CodedSource) and source.brings_labels:
+        return None
+    if given.labels is not None and source.known_rows is None:
+        if not isinstance(given.labels, Iterator):  # which gives them once
+            look_at_labels(given.labels)
+        return None
+    return _labels(given, source)
+
+
 def _labels(given: Given, source: Source) -> Labels:
     if given.labels is None or (isinstance(source, ImageSource) and source.named):
         if source.labels is None:
@@ -212,6 +237,8 @@ def open_sources(
             with guarded(_all_names(files[i])):
                 opened[i] = READERS[formats[i]](files[i], job)
     for i, found in enumerate(opened):
+        if i in files and isinstance(found, CodedSource):
+            found.where = _all_names(files[i])
         if i in files and found is not None:
             found.notes += _left_out(sources[i])
     return [source for source in opened if source is not None]
@@ -253,10 +280,12 @@ def _is_in_memory(source: SourceLike) -> bool:
 
 
 def _from_memory(source: SourceLike, job: Job) -> Source:
-    if isinstance(source, MadeRows):
-        return spooled([MadeStream(source)], job)
-    if isinstance(source, Iterator):
-        return spooled([IteratorStream(source)], job)
+    if isinstance(source, MadeRows | Iterator):
+        stream = MadeStream(source) if isinstance(source, MadeRows) else IteratorStream(source)
+        if stream.carries_labels and job.must_label and not job.labelled:
+            why = f"those that come with the rows ({stream.name}) would be lost"
+            raise ParamError("labels", "given apart", "none beside rows that come with labels", why)
+        return spooled([stream], job)
     return from_array(source, "array") if isinstance(source, np.ndarray) else from_sparse(source, "matrix")
 
 
@@ -267,4 +296,8 @@ def _paths(source: Any) -> PathLike | Sequence[PathLike]:
         raise UnknownInput(
             f"{type(source).__name__} is no source of rows", "", "give files, an array, a sparse matrix, or made rows"
         )
+    wrong = next((type(one).__name__ for one in source if not isinstance(one, str | os.PathLike)), None)
+    if wrong is not None:
+        hint = "give such rows alone, not in a list; of several arrays an iterator: iter([...])"
+        raise UnknownInput(f"a list of {wrong} is no source of rows", "", hint)
     return source

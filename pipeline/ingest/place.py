@@ -1,7 +1,8 @@
-"""The folder that a dataset is made in: beside its place, renamed when whole, removed when anything fails.
+"""The folder that a dataset is made in: beside its place, renamed when whole, removed when the input is wrong.
 
-A process that is killed or interrupted leaves it behind, signed with what it was asked for: the next one that is asked
-for the same takes it over, and any other removes it.
+A process that is killed or interrupted, or that a full disk or an error of the user's own function ends, leaves it
+behind, signed with what it was asked for: the next one that is asked for the same takes it over, and any other removes
+it.
 """
 
 from __future__ import annotations
@@ -21,15 +22,16 @@ import psutil
 
 from pipeline.dataset import FORMAT
 from pipeline.event_log import forget_log
-from pipeline.ingest.errors import DatasetExists
+from pipeline.ingest.errors import DatasetExists, DeclaredTooLarge
 from pipeline.outputs import OutputExists
 from tasks import io
-from tasks.errors import ArtefactError, LabelgroveError
+from tasks.errors import ArtefactError, InputError, LabelgroveError, UsageError
 from tasks.files import disk_room, remove_all, settle, swap_in, sync_path
 from tasks.places import is_remote, remove_folder
 
 OWNER = "owner.partial"  # names the machine, because a process id means nothing on another one, and when it began
 REQUEST = "request.partial"  # what the process in whose folder it stands was asked for
+MET_AGAIN = (InputError, UsageError, DeclaredTooLarge)  # by the same request, however often: nothing is worth keeping
 SAME_SECONDS = 1.0  # between two readings of when a process began
 
 
@@ -38,7 +40,8 @@ def made_whole(dataset: Path, force: bool, request: str | None = None) -> Iterat
     """A folder to write in, which becomes `dataset` at the end of the block, or nothing at all.
 
     request  what is asked for: the folder of an interrupted process that was asked for the same is continued, and this
-             one stays when this process is interrupted; None: it never does
+             one stays when this process is interrupted, or fails otherwise than by MET_AGAIN with something done;
+             None: it never does
 
     Raises DatasetExists before and, should another process be faster, at the end.
     """
@@ -57,7 +60,10 @@ def made_whole(dataset: Path, force: bool, request: str | None = None) -> Iterat
         yield partial
         settle(str(partial))
         _move_in(partial, dataset, force)
-    except Exception:
+    except MET_AGAIN:
+        raise
+    except Exception:  # a full disk, the user's own function: the same command goes on with what is done
+        stays = request is not None and _holds_anything(partial)
         raise
     except BaseException:  # Ctrl-C
         stays = request is not None
@@ -65,6 +71,12 @@ def made_whole(dataset: Path, force: bool, request: str | None = None) -> Iterat
     finally:
         if not stays:
             remove_all(partial, ignore_errors=True)
+
+
+def _holds_anything(partial: Path) -> bool:
+    """Whether there is any file beside what it is signed with."""
+    found = (path for path in partial.rglob("*") if path.name not in (OWNER, REQUEST))
+    return any(path.is_file() and path.stat().st_size for path in found)
 
 
 @contextmanager

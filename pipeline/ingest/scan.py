@@ -74,7 +74,9 @@ class Placed(Protocol):
     def place(self, row: int) -> str: ...
 
 
-def scan_once(source: Source, dtype: str, kept: Kept, name: str, tick: Callable[[int], None] | None = None) -> Scan:
+def scan_once(
+    source: Source, dtype: str, kept: Kept, name: str, tick: Callable[[int], None] | None = None, most: float = np.inf
+) -> Scan:
     """As `scan`; what an interrupted ingest has noted under this name is not looked for again."""
     about = {"dtype": dtype, "shape": list(source.shape)}
     noted = kept.load(name) or {}
@@ -82,20 +84,23 @@ def scan_once(source: Source, dtype: str, kept: Kept, name: str, tick: Callable[
         if tick:
             tick(source.n_rows)
         return Scan(**noted["found"])
-    found = scan(source, dtype, tick)
+    found = scan(source, dtype, tick, most)
     kept.save(name, {"about": about, "found": asdict(found)})
     return found
 
 
-def scan(source: Source, dtype: str, tick: Callable[[int], None] | None = None) -> Scan:
-    """Look at every value of a source. dtype: what it will be stored in. Raises FeatureRange at the first such row."""
+def scan(source: Source, dtype: str, tick: Callable[[int], None] | None = None, most: float = np.inf) -> Scan:
+    """Look at every value of a source. Raises FeatureRange at the first such row.
+
+    dtype  what it will be stored in; most  largest value, where that is less than LARGEST
+    """
     found = Scan(dtype)
     if isinstance(source, ImageSource):
         _look_at(source, found, tick)
         return found
 
     def look(span: tuple[int, int]) -> Scan:
-        return scan_rows(source, span[0], source.slab(*span), dtype)
+        return scan_rows(source, span[0], source.slab(*span), dtype, most)
 
     spans = source.spans()
     for (start, stop), seen in zip(spans, in_order(look, spans, min(n_threads(), len(spans))), strict=True):
@@ -105,16 +110,16 @@ def scan(source: Source, dtype: str, tick: Callable[[int], None] | None = None) 
     return found
 
 
-def scan_rows(source: Placed, start: int, rows: Rows, dtype: str) -> Scan:
+def scan_rows(source: Placed, start: int, rows: Rows, dtype: str, most: float = np.inf) -> Scan:
     """Look at the values of some rows of a source, from row `start` on. Raises FeatureRange at the first such row."""
-    found, peaks = Scan(dtype), row_peaks(rows)
+    found, peaks, most = Scan(dtype), row_peaks(rows), min(most, LARGEST[dtype])
     wrong = np.flatnonzero(~np.isfinite(peaks))
     for i in wrong.tolist():
         _note_row(found, source, start + i, _row(rows, i))
-    too_large = np.flatnonzero(np.isfinite(peaks) & (peaks > LARGEST[dtype]))
+    too_large = np.flatnonzero(np.isfinite(peaks) & (peaks > most))
     if too_large.size:
         i = int(too_large[0])
-        raise _too_large(source, start + i, _row(rows, i), dtype)
+        raise _too_large(source, start + i, _row(rows, i), dtype, most)
     _note_rounded(found, source, start, changed(rows, peaks, dtype))
     with np.errstate(over="ignore"):  # of rows that are told above
         found.zero_rows += int(np.count_nonzero(peaks.astype(dtype) == 0))  # as they will be stored
@@ -205,11 +210,11 @@ def _column(source: Placed, column: int) -> str:
     return f"column {column}" + (f" ({names[column]!r})" if names is not None else "")
 
 
-def _too_large(source: Placed, row: int, content: tuple[Array, Array], dtype: str) -> FeatureRange:
+def _too_large(source: Placed, row: int, content: tuple[Array, Array], dtype: str, most: float) -> FeatureRange:
     columns, values = content
     sizes = np.abs(values.astype(np.float64))
     j = int(np.argmax(sizes))
-    what = f"a value of size {sizes[j]:g} is too large: up to {LARGEST[dtype]:.3g} can be used in {dtype}"
+    what = f"a value of size {sizes[j]:g} is too large: up to {most:.3g} can be used in {dtype}"
     where = f"{source.place(row)}, {_column(source, int(columns[j]))}"
     return FeatureRange(what, where, "scale the features, or check where such values come from")
 

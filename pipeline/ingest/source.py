@@ -39,6 +39,11 @@ class Source(ABC):
         return self.shape[0]
 
     @property
+    def known_rows(self) -> int | None:
+        """Their number; None while nobody knows."""
+        return self.n_rows
+
+    @property
     def n_features(self) -> int:
         return self.shape[1]
 

@@ -95,8 +95,7 @@ def read_split(split: SplitLike, n_rows: int, rows_name: str) -> Array:
     if not isinstance(split, str | os.PathLike):
         return _from_array(np.asarray(split), n_rows, "split", rows_name)
     path = Path(split)
-    if not path.is_file():
-        raise SplitFormat("there is no such file, and these are no three shares", str(path), HINT)
+    refuse_missing(path)
     refuse_unsafe(path)
     ending = path.suffix.lower()
     if ending == ".npy":
@@ -116,6 +115,12 @@ def read_split(split: SplitLike, n_rows: int, rows_name: str) -> Array:
     except ValueError as error:
         raise SplitFormat("a list of numbers or words is expected", str(path), HINT) from error
     return _from_array(values, n_rows, path.name, rows_name)
+
+
+def refuse_missing(split: SplitLike) -> None:
+    """Raise SplitFormat for a file that is not there."""
+    if isinstance(split, str | os.PathLike) and not Path(split).is_file():
+        raise SplitFormat("there is no such file, and these are no three shares", str(split), HINT)
 
 
 def _from_array(values: Array, n_rows: int, source: str, rows_name: str) -> Array:

@@ -41,9 +41,10 @@ def stored_dtype(parts: Parts, dtype: str | None, coder: Coder | None) -> str:
 
 def block_rows_of(parts: Parts, n_rows: int, dtype: str, wanted: int | None, coder: Coder | None) -> int:
     """Rows of a block: those `wanted`, or by the size of a row as it is stored in `dtype`. Raises ParamError."""
-    row_bytes = max(1, parts.row_bytes() // (2 if dtype == "float16" else 1))
-    if coder is not None:
-        row_bytes = len(coder.codebooks)
+    if coder is None:
+        row_bytes = max(1, parts.row_bytes() // (2 if dtype == "float16" else 1))
+    else:
+        row_bytes = coder.params.resolve(parts.n_features)
     if wanted is None:
         return choose_block_rows(n_rows, row_bytes, 0 if coder is None else 4 * parts.n_features)
     most = MAX_CHUNK_BYTES // row_bytes
@@ -55,7 +56,7 @@ def block_rows_of(parts: Parts, n_rows: int, dtype: str, wanted: int | None, cod
 
 def learn_codebooks(coder: Coder, parts: Parts, train: Array, kept: Kept) -> None:
     """Codebooks of a sample of the training rows, which are in random order."""
-    coder.params.check_rows(len(train))
+    coder.check_rows(len(train))
     index = np.sort(train[: coder.params.sample])
     step = max(1, SLAB_BYTES // (4 * parts.n_features))
 

@@ -56,6 +56,7 @@ class Job:
     tick: Tick | None = None  # rows copied, rows in all (0: unknown)
     coder: Coder | None = None  # that makes codes of the rows
     learns: bool = False  # whether it may learn its codebooks from these rows
+    say: Callable[[str], None] | None = None  # of what an earlier attempt has left
 
     @property
     def seeks_labels(self) -> bool:
@@ -183,39 +184,64 @@ def _whole_labels(stream: Stream) -> Labels | None:
 def spooled(streams: Sequence[Stream], job: Job) -> Source:
     """Copy the rows of these files into raw files of the job's folder, and map them as a source; with their labels.
 
-    Where codes are asked for and there is what they are made with, only codes are kept (`coded_stream`).
+    Where codes are asked for, and there will be what they are made with, nothing is copied: the source is still to be
+    encoded.
 
     An attempt that was killed is continued. Raises DiskFull and whatever the streams do.
     """
     chain = Chain(streams)
     if job.coder is not None:
-        job.coder.check(chain.body, chain.n_features, chain.name)
-        if job.learns or job.coder.learnt is not None:
-            from pipeline.ingest.coded_stream import spooled_codes  # which is built on this
-
-            return spooled_codes(chain, job, job.coder)
+        job.coder.refuse_body(chain.body, chain.name)
+        if job.learns:  # others must be as wide as these, which is said in other words
+            job.coder.check(chain.body, chain.n_features, chain.name)
+        if job.learns or job.coder.learns_as_they_come:
+            return _to_be_coded(chain, job, job.coder)
     sparse = chain.body == Csr.body
     columns = {"values": chain.dtype}
-    if chain.carries_labels:
-        columns["labels"] = np.dtype(np.int64)
     if sparse:
         columns |= {"columns": np.dtype(np.int32), "ends": np.dtype(np.int64)}
-    about = {"body": chain.body, "n_features": chain.n_features, "of": chain.about}
-    with Spool(job.folder, columns, about) as spool:
+    with spool_of(chain, job, columns, chain.body) as spool:
         if chain.nbytes is not None:
             spool.need(chain.nbytes)
         if sparse and not spool.sizes["ends"]:
             spool.append(0, ends=np.zeros(1, np.int64))
         _copy(chain, spool, job.tick)
-    if chain.n_rows is not None and chain.n_rows != spool.rows:
-        what = f"{spool.rows:,} rows came where {chain.n_rows:,} are declared"
-        raise LengthMismatch(what, chain.name, "write the file again")
+    check_rows_came(chain, spool)
     source = _mapped(chain, spool)
     source.placed = chain.pieces().place
     source.notes += merged_notes(chain.name, Counter(spool.state))
     if chain.carries_labels:
         source.labels = Labels(chain.name, spool.column("labels"))
     else:
+        take_labels(source, job, chain.labels)
+    return source
+
+
+def spool_of(chain: Chain, job: Job, columns: dict[str, np.dtype], body: str, **more: str) -> Spool:
+    """The spool of these rows, begun or to be continued. more: what else tells it from others"""
+    if chain.carries_labels:
+        columns = columns | {"labels": np.dtype(np.int64)}
+    about = {"body": body, "n_features": chain.n_features, "of": chain.about, **more}
+    spool = Spool(job.folder, columns, about)
+    if spool.damaged and job.say:
+        job.say(f"what an earlier attempt has kept of {chain.name} is damaged: it is begun again")
+    return spool
+
+
+def check_rows_came(chain: Chain, spool: Spool) -> None:
+    """Raises LengthMismatch."""
+    if chain.n_rows is not None and chain.n_rows != spool.rows:
+        what = f"{spool.rows:,} rows came where {chain.n_rows:,} are declared"
+        raise LengthMismatch(what, chain.name, "write the file again")
+
+
+def _to_be_coded(chain: Chain, job: Job, coder: Coder) -> Source:
+    """A source whose rows are still to be encoded; labels that do not come with them are read at once."""
+    from pipeline.ingest.coded_source import CodedSource  # of images, which are no streams
+
+    source = CodedSource(chain, job, coder)
+    coder.learns_as_they_come = True
+    if not source.brings_labels:
         take_labels(source, job, chain.labels)
     return source
 

@@ -24,7 +24,8 @@ def n_threads() -> int:
 def in_order(work: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[R]:
     """work(item) of every item, in the order of the items; few are under way at a time, so memory stays bounded.
 
-    An error comes out in its item's turn; what is under way then ends first, and nothing else is begun.
+    An error comes out in its item's turn, one of the items themselves, too: what came before is not lost. What is
+    under way then ends first, and nothing else is begun.
     """
     if threads <= 1:
         yield from map(work, items)
@@ -32,8 +33,8 @@ def in_order(work: Callable[[T], R], items: Iterable[T], threads: int) -> Iterat
     begun: deque[Future[R]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         try:
-            for item in items:
-                begun.append(pool.submit(work, item))
+            for one in _begun(pool, work, items):
+                begun.append(one)
                 if len(begun) >= threads + AHEAD:
                     yield begun.popleft().result()
             while begun:
@@ -41,3 +42,14 @@ def in_order(work: Callable[[T], R], items: Iterable[T], threads: int) -> Iterat
         finally:
             for one in begun:
                 one.cancel()
+
+
+def _begun(pool: ThreadPoolExecutor, work: Callable[[T], R], items: Iterable[T]) -> Iterator[Future[R]]:
+    """Work on one item after the other; what the items raise is the outcome of the last."""
+    try:
+        for item in items:
+            yield pool.submit(work, item)
+    except Exception as error:
+        failed = Future[R]()
+        failed.set_exception(error)
+        yield failed

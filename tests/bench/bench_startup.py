@@ -82,16 +82,16 @@ def bench_startup(tmp_path: Path) -> None:
     print(f"\nload {os.getloadavg()[0]:.1f}; seconds are only worth something on an idle machine")
     empty = environment(tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "kernels"))
     runs = {"cold": first_task(toy, "cold", empty), "warm": first_task(toy, "tiny", empty)}
-    print(f"cold run: first task done in {runs['cold'][1]:.1f} s (wanted: {COLD:g}), all in {runs['cold'][2]:.1f} s")
-    print(f"warm run: first task begun in {runs['warm'][0]:.1f} s (wanted: {WARM:g}), all in {runs['warm'][2]:.1f} s")
+    for name, (begun, done, whole) in runs.items():
+        print(f"{name} run: first task begun in {begun:.1f} s and done in {done:.1f} s, all in {whole:.1f} s")
+    print(f"wanted: of the cold run the first task done in {COLD:g} s, of the warm run begun in {WARM:g} s")
     limits = {name: taken([sys.executable, "-c", code], toy, environ) for name, code in LIMITS.items()}
     pure, libraries = (limits[name][1] for name in LIMITS)
     print(f"processor seconds: Python alone {pure:.2f}, numba and distributed {libraries:.2f}")
     found = {}
     for name, words in COMMANDS.items():
         found[name] = seconds, processor = taken(labelgrove(*words), toy, environ)
-        print(
-            f"{name:>16}: {seconds:5.2f} s, {processor:5.2f} s of a processor = {processor / libraries:4.2f} of these"
-        )
+        share = f"{processor / libraries:4.2f} x numba and distributed"
+        print(f"{name:>16}: {seconds:5.2f} s, {processor:5.2f} s of a processor = {share}")
     about = {"load": os.getloadavg()[0], "limits": limits, "commands": found}
     record("startup", {"first_task": runs, "wanted": {"cold": COLD, "warm": WARM}, **about})

@@ -30,16 +30,19 @@ def line(path: dict[str, Any]) -> str:
 
 
 def main(folder: Path) -> None:
-    """Print the table of a folder."""
-    suites = [json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))]
-    suites = [suite for suite in suites if "paths" in suite]
-    if not suites:
+    """Print the table of a folder, and where the figures are that are no rates."""
+    kept = {file: json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))}
+    if not kept:
         sys.exit(f"{folder}: no figures yet")
+    suites = [suite for suite in kept.values() if "paths" in suite]
     for suite in suites:
         limits = suite["machine_limits"]
         flops, copied = limits["gemm_flops"] / 1e9, limits["copy_bytes"] / 1e9
         print(f"\n{suite['name']}: float32 product {flops:.0f} GFLOP/s of a core, copy {copied:.1f} GB/s")
         print("\n".join([HEAD, *map(line, suite["paths"])]))
+    others = [str(file) for file, suite in kept.items() if "paths" not in suite]
+    if others:
+        print(f"\nfigures that are no rates: {', '.join(others)}")
 
 
 if __name__ == "__main__":
