@@ -58,14 +58,16 @@ class Said:
         return pace_text(self.rate, None if left is None or left < -OVERDUE else max(0.0, left))
 
 
-# what_model_pair04_relgap0.028_rank69: what the dashboard shows of a path of penalties, anew for each iteration
-_PAIR = re.compile(r"(?P<what>[^_]+)_(?P<model>.+)_pair(?P<pair>\d+)(?:_relgap[^_]+_rank\d+)?")
+# what_model_pair04of14_relgap0.028_rank69: what the dashboard shows of a path of penalties, anew for each iteration
+_PAIR = re.compile(r"(?P<what>[^_]+)_(?P<model>.+)_pair(?P<pair>\d+)of(?P<pairs>\d+)(?:_relgap[^_]+_rank\d+)?")
 
 
 def shown_name(name: str) -> str:
-    """The name of a call as people read it: "trace-norm pair 4: scores", the same over the iterations of a pair."""
+    """The name of a call as people read it, "trace-norm pair 4 of at most 14: scores": one over the iterations of a pair."""
     found = _PAIR.fullmatch(name)
-    return f"{found['model']} pair {int(found['pair'])}: {found['what']}" if found else name
+    if not found:
+        return name
+    return f"{found['model']} pair {int(found['pair'])} of at most {int(found['pairs'])}: {found['what']}"
 
 
 def step_text(step: PlannedStep, number: int, count: int) -> str:

@@ -196,15 +196,16 @@ class _Watch:
     """Tells of every iteration: in events.jsonl, and in the names that the dashboard shows."""
 
     def __init__(self, walked: TracePath) -> None:
-        self.walked, self.pair, self.started, self.worked = walked, 0, time.perf_counter(), 0.0
+        self.walked, self.name, self.pair, self.started, self.worked = walked, "", 0, time.perf_counter(), 0.0
 
     def begin(self, place: Place, pair: int, penalty: Penalty) -> None:
         """The next iterations are of this pair, numbered from 1."""
         self.pair, self.started = pair, time.perf_counter()
         self.walked.risk.log.begin(f"pair-{place[0]}-{place[1]}")
-        self._say(f"pair{pair:02d}")
-        at = {"lambda1": penalty.lambda1, "lambda2": penalty.lambda2}
         pairs = sum(len(row) for row in self.walked.rows)
+        self.name = f"pair{pair:02d}of{pairs:02d}"
+        self._say(self.name)
+        at = {"lambda1": penalty.lambda1, "lambda2": penalty.lambda2}
         self.walked.event("solving", model=self.walked.risk.name, pair=pair, pairs=pairs, **at)
 
     def end(self) -> float:
@@ -217,7 +218,7 @@ class _Watch:
         seconds = round(time.perf_counter() - self.started, 3)
         self.walked.event("iteration", model=self.walked.risk.name, pair=self.pair, **record, seconds=seconds)
         relative = record["gap"] / max(record["objective"], 1e-300)
-        self._say(f"pair{self.pair:02d}_relgap{relative:.6f}_rank{int(record['rank'])}")
+        self._say(f"{self.name}_relgap{relative:.6f}_rank{int(record['rank'])}")
 
     def _say(self, text: str) -> None:
         for risk in filter(None, (self.walked.risk, self.walked.few)):

@@ -98,8 +98,8 @@ def test_a_first_run_says_that_kernels_are_compiled(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("name", "shown_as"),
     [
-        ("scores_trace-norm_pair04_relgap0.028159_rank69", "trace-norm pair 4: scores"),
-        ("gradient_my_model_pair112", "my_model pair 112: gradient"),
+        ("scores_trace-norm_pair04of14_relgap0.028159_rank69", "trace-norm pair 4 of at most 14: scores"),
+        ("gradient_my_model_pair112of200", "my_model pair 112 of at most 200: gradient"),
         ("train_tree", "train_tree"),
         ("sgd_a_pair", "sgd_a_pair"),
     ],
@@ -117,5 +117,5 @@ def test_the_iterations_of_a_pair_are_one_call() -> None:
     view = PlainView(every=1e9)
     for gap in ("0.5", "0.25"):
         for done in range(5):
-            view.progress(f"scores_t_pair01_relgap{gap}_rank3", done, 4, done, 4)
+            view.progress(f"scores_t_pair01of02_relgap{gap}_rank3", done, 4, done, 4)
     assert shown(view) == (8, 8)
