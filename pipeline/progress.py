@@ -63,7 +63,7 @@ _PAIR = re.compile(r"(?P<what>[^_]+)_(?P<model>.+)_pair(?P<pair>\d+)of(?P<pairs>
 
 
 def shown_name(name: str) -> str:
-    """The name of a call as people read it, "trace-norm pair 4 of at most 14: scores": one over the iterations of a pair."""
+    """A call as people read it, "trace-norm pair 4 of at most 14: scores": the same over the iterations of a pair."""
     found = _PAIR.fullmatch(name)
     if not found:
         return name
