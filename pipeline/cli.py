@@ -202,8 +202,7 @@ def ingest(
     """Turn files into a checked dataset store.
 
     Everything is checked before the first row is written; when the input is wrong, nothing is left behind. After a kill
-    or a full disk the same command continues. With --encode the rows are stored as codes, one byte for each of
-    --subquantizers parts.
+    the same command continues. With --encode the rows are stored as codes, one byte for each of --subquantizers parts.
     For example: labelgrove ingest rows.npy data.zarr --labels labels.txt --taxonomy tree.tsv --split 0.8,0.1,0.1
     """
     options = dict(locals())

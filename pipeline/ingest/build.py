@@ -171,7 +171,7 @@ def ingest(
         url = str(place)
         refuse_existing(url, force)
         place, force = staged_at(url), True
-    making = nullcontext(place) if is_held(str(place)) else made_whole(place, force, request)
+    making = nullcontext(place) if is_held(str(place)) else made_whole(place, force, request, coder is not None)
     with making as folder, remote(_spool(folder), say) as fetch:
         reading = Reading(
             _spool(folder), limit, fmt, index_base, n_features, *located, tick=copying, coder=coder, say=say

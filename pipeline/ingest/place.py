@@ -1,8 +1,8 @@
-"""The folder that a dataset is made in: beside its place, renamed when whole, removed when the input is wrong.
+"""The folder that a dataset is made in: beside its place, renamed when whole, removed when anything fails.
 
-A process that is killed or interrupted, or that a full disk or an error of the user's own function ends, leaves it
-behind, signed with what it was asked for: the next one that is asked for the same takes it over, and any other removes
-it.
+A process that is killed or interrupted leaves it behind, signed with what it was asked for: the next one that is asked
+for the same takes it over, and any other removes it. Rows that are encoded, for hours maybe, are left behind by a full
+disk or an error of the user's own function, too.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ SAME_SECONDS = 1.0  # between two readings of when a process began
 
 
 @contextmanager
-def made_whole(dataset: Path, force: bool, request: str | None = None) -> Iterator[Path]:
+def made_whole(dataset: Path, force: bool, request: str | None = None, dear: bool = False) -> Iterator[Path]:
     """A folder to write in, which becomes `dataset` at the end of the block, or nothing at all.
 
     request  what is asked for: the folder of an interrupted process that was asked for the same is continued, and this
-             one stays when this process is interrupted, or fails otherwise than by MET_AGAIN with something done;
-             None: it never does
+             one stays when this process is interrupted; None: it never does
+    dear     whether it stays, too, when this process fails otherwise than by MET_AGAIN with something done
 
     Raises DatasetExists before and, should another process be faster, at the end.
     """
@@ -62,8 +62,8 @@ def made_whole(dataset: Path, force: bool, request: str | None = None) -> Iterat
         _move_in(partial, dataset, force)
     except MET_AGAIN:
         raise
-    except Exception:  # a full disk, the user's own function: the same command goes on with what is done
-        stays = request is not None and _holds_anything(partial)
+    except Exception:  # a full disk, the user's own function
+        stays = dear and request is not None and _holds_anything(partial)
         raise
     except BaseException:  # Ctrl-C
         stays = request is not None
