@@ -118,7 +118,7 @@ def ingest(
     """Make a dataset store of the user's files, and open it.
 
     What a killed or interrupted call has done of the same is continued: of files, whose path, size and time of change
-    are the same, by the same options. So is what ended by a full disk, or by an error of the user's own functions.
+    are the same, by the same options. With `encode` so is what ended by a full disk or an error of the user's functions.
 
     source, test_source, validation_source  a file of a format that `pipeline.ingest.files.FORMATS` lists, a list,
                   pattern or folder of such shards, a URL, an array or a scipy sparse matrix; `MadeRows`; an iterator of
@@ -149,7 +149,8 @@ def ingest(
     A dataset at a URL is made among temporary files and put when it is whole. At a folder that is held (`tasks.held`),
     of an array or a sparse matrix, nothing is written but scratch files: the rows are read where they are.
 
-    Raises the errors of `pipeline.ingest.errors` and ParamError, then nothing is left behind; DiskFull.
+    Raises the errors of `pipeline.ingest.errors` and ParamError, then nothing is left behind; DiskFull, then
+    nothing but rows that are encoded already.
     """
     seed, block_rows, sample = whole("seed", seed), whole("block_rows", block_rows), whole("sample", sample)
     bits, subquantizers = whole("bits", bits), whole("subquantizers", subquantizers)
