@@ -118,7 +118,7 @@ def ingest(
     """Make a dataset store of the user's files, and open it.
 
     What a killed or interrupted call has done of the same is continued: of files, whose path, size and time of change
-    are the same, by the same options. With `encode` so is what ended by a full disk or an error of the user's functions.
+    are the same, by the same options. With `encode` so is what a full disk or an error of the user's own ended.
 
     source, test_source, validation_source  a file of a format that `pipeline.ingest.files.FORMATS` lists, a list,
                   pattern or folder of such shards, a URL, an array or a scipy sparse matrix; `MadeRows`; an iterator of
